@@ -100,8 +100,7 @@ pub fn flows(ir: &Ir, op: OpId) -> Vec<(Value, Value)> {
         let edges = successor_edges(ir, op, &is_memref);
         return edges.into_iter().flat_map(|(_, values)| values).collect();
     }
-    let results = memrefs(ir, ir.results(op));
-    if results.is_empty() {
+    if !ir.results(op).any(|v| is_memref(ir.ty(v))) {
         return Vec::new();
     }
     let known = ir.info(op).and_then(|i| i.interface::<dyn ViewFlow>());
@@ -109,14 +108,20 @@ pub fn flows(ir: &Ir, op: OpId) -> Vec<(Value, Value)> {
         return pairs;
     }
     let operands = memrefs(ir, ir.operands(op));
-    let made = results.into_iter().filter(|r| !allocates(ir, op, *r));
+    let results = memrefs(ir, ir.results(op)).into_iter();
+    let made = results.filter(|r| !allocates(ir, op, *r));
     made.flat_map(|r| operands.iter().map(move |o| (*o, r)))
         .collect()
 }
 
+/// Lists up to so many are looked through.
+const FEW: usize = 16;
+
 /// The memref itself and all memrefs that may lie in its buffer because it was handed on.
 pub fn aliases(ir: &Ir, memref: Value) -> Vec<Value> {
-    let (mut seen, mut out) = (HashSet::from([memref]), vec![memref]);
+    let mut out = vec![memref];
+    // What is in the list, once it is too long to be looked through.
+    let mut seen: HashSet<Value> = HashSet::new();
     let mut next = 0;
     while let Some(value) = out.get(next).copied() {
         next += 1;
@@ -125,7 +130,15 @@ pub fn aliases(ir: &Ir, memref: Value) -> Vec<Value> {
             let holder = if end { ir.parent(u.op) } else { Some(u.op) };
             let pairs = holder.map_or_else(Vec::new, |op| flows(ir, op));
             for (_, to) in pairs.into_iter().filter(|(from, _)| *from == value) {
-                if seen.insert(to) {
+                let new = if out.len() < FEW {
+                    !out.contains(&to)
+                } else {
+                    if seen.is_empty() {
+                        seen.extend(&out);
+                    }
+                    seen.insert(to)
+                };
+                if new {
                     out.push(to);
                 }
             }

@@ -198,12 +198,15 @@ pub struct Reader<'a> {
     /// The op in it.
     pub op: OpId,
     name: &'static str,
-    operands: Vec<Value>,
+    operands: SmallVec<[Value; 8]>,
+    /// Sizes of all groups, fixed operands too; read for the first group that asks.
+    sizes: Option<&'static DenseArray>,
     operand: usize,
     result: usize,
     region: usize,
     successor: usize,
-    group: usize,
+    /// Operands and groups of them that were read.
+    segment: usize,
     fixed: usize,
     groups: usize,
     fixed_results: usize,
@@ -219,11 +222,12 @@ impl<'a> Reader<'a> {
             op,
             name: "",
             operands: ir.operands(op).collect(),
+            sizes: None,
             operand: 0,
             result: 0,
             region: 0,
             successor: 0,
-            group: 0,
+            segment: 0,
             fixed: count(|r| r == Role::Operand),
             groups: count(Role::is_variadic),
             fixed_results: count(|r| r == Role::Result),
@@ -240,30 +244,22 @@ impl<'a> Reader<'a> {
     fn one(&mut self) -> Option<Value> {
         let value = self.operands.get(self.operand).copied();
         self.operand += 1;
+        self.segment += 1;
         value
     }
     fn many(&mut self) -> Option<&[Value]> {
         let size = if self.groups == 1 {
             self.operands.len().checked_sub(self.fixed)?
         } else {
-            let sizes = self.ir.attr(self.op, SEGMENTS)?.get::<DenseArray>()?;
-            usize::try_from(*sizes.bits.get(self.segment())?).ok()?
+            if self.sizes.is_none() {
+                self.sizes = self.ir.attr(self.op, SEGMENTS)?.get();
+            }
+            usize::try_from(*self.sizes?.bits.get(self.segment)?).ok()?
         };
         let group = self.operands.get(self.operand..self.operand + size)?;
         self.operand += size;
-        self.group += 1;
+        self.segment += 1;
         Some(group)
-    }
-    /// The index of the current group in the sizes, which list fixed operands too.
-    fn segment(&self) -> usize {
-        let spec = self.ir.info(self.op);
-        let fields = spec.map_or(&[][..], |info| &info.fields);
-        let groups = fields.iter().filter(|f| f.role.is_operands());
-        groups
-            .enumerate()
-            .filter(|(_, f)| f.role.is_variadic())
-            .nth(self.group)
-            .map_or(0, |(i, _)| i)
     }
 }
 

@@ -124,6 +124,8 @@ level! {
         /// Say what fills each space: the moment at which most bytes are live, the buffers that live then and why, and
         /// what would lower it.
         pub memory_report: bool = false,
+        /// Write the buffers that are planned into this folder, as `tir-plan` reads them (`place-buffers`).
+        pub memory_problem: Option<String> = None,
         /// Print so many candidates for the tiles of each loop nest, with their estimates.
         pub print_tiles: usize = 0,
     }
@@ -354,6 +356,7 @@ impl Alias for ToAccel {
                     true => PlaceBuffers::default().tries,
                     false => 0,
                 },
+                problem: self.memory_problem.clone(),
                 ..PlaceBuffers::default()
             });
             p.add(InsertTokens {

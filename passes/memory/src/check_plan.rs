@@ -16,6 +16,11 @@
 //! Which buffers a memref may be a view of follows from what ops hand on: to results, through
 //! regions, to blocks. A memref result of an op that says nothing is a view of all its memref
 //! operands.
+//!
+//! Work in flight is followed apart from this ([`waits`]): what is reported there is wrong in any case, what is not may be, as
+//! bytes may be used by parts, and buffers chosen when the program runs.
+
+mod waits;
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -31,6 +36,8 @@ struct Placed {
     arena: OpId,
     from: i64,
     to: i64,
+    /// Whether it lies there for certain.
+    certain: bool,
 }
 
 /// All that is wrong with the plan of the function at the root of an arena.
@@ -58,6 +65,7 @@ pub fn check_plan(ir: &Ir, machine: &MachineInfo) -> Vec<Diagnostic> {
                 arena,
                 from: 0,
                 to: size,
+                certain: false,
             });
             continue;
         };
@@ -87,9 +95,11 @@ pub fn check_plan(ir: &Ir, machine: &MachineInfo) -> Vec<Diagnostic> {
             arena,
             from,
             to: from + bytes,
+            certain: true,
         });
     }
-    for (a, b) in conflicts(ir, &all) {
+    let (pairs, early) = conflicts(ir, machine, &all);
+    for (a, b) in pairs {
         let (x, y) = (&all[a], &all[b]);
         let name = |p: &Placed| {
             ir.hint(p.view)
@@ -106,6 +116,17 @@ pub fn check_plan(ir: &Ir, machine: &MachineInfo) -> Vec<Diagnostic> {
                 .at(ir.loc(y.op))
                 .note_at(ir.loc(x.op), "the other is here"),
         );
+    }
+    for one in early {
+        let (buffer, user) = (&all[one.buffer], one.user);
+        let name = ir.hint(buffer.view);
+        let name = name.map_or("a buffer".to_string(), |h| format!("%{h}"));
+        let (from, to) = (buffer.from, buffer.to);
+        let text = format!(
+            "uses bytes of {name}, at {from} to {to}, before the work on it has ended: no wait, token or queue comes between"
+        );
+        let started = Diagnostic::error(text).at(ir.loc(user));
+        out.push(started.note_at(ir.loc(one.work), "the work is started here"));
     }
     out
 }
@@ -136,8 +157,12 @@ impl State {
     }
 }
 
-/// Pairs of buffers that live at the same time and share bytes, in the order of the text.
-fn conflicts(ir: &Ir, all: &[Placed]) -> BTreeSet<(usize, usize)> {
+/// Pairs of buffers that live at the same time and share bytes, in the order of the text; and ops that use bytes of work in flight.
+fn conflicts(
+    ir: &Ir,
+    machine: &MachineInfo,
+    all: &[Placed],
+) -> (BTreeSet<(usize, usize)>, BTreeSet<waits::TooEarly>) {
     let ops = ir.walk_ids();
     let order: HashMap<OpId, usize> = ops.iter().enumerate().map(|(i, op)| (*op, i)).collect();
     let mut run = Checker {
@@ -149,7 +174,7 @@ fn conflicts(ir: &Ir, all: &[Placed]) -> BTreeSet<(usize, usize)> {
     };
     let entry = ir.body_block(ir.root(), 0).and_then(|b| ir.first(b));
     let Some(entry) = entry else {
-        return run.bad;
+        return (run.bad, BTreeSet::new());
     };
     let start = State {
         written: vec![false; all.len()],
@@ -185,7 +210,8 @@ fn conflicts(ir: &Ir, all: &[Placed]) -> BTreeSet<(usize, usize)> {
             break;
         }
     }
-    run.bad
+    let early = waits::too_early(&run, machine, &ops);
+    (run.bad, early)
 }
 
 /// The ops that may run next.

@@ -13,13 +13,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
-use tir::{Definition, Ir, Name, OpId, Value};
+use tir::{AttrValue, Definition, Ir, Name, Op, OpId, Sym, Value};
 use tir_accel::{DmaStart, DmaWait, MachineInfo, Mark};
 
 use crate::liveness::Piece;
 
 /// The most facts that pieces hand on; with more, what is in flight stays so to the end.
 const FACTS: usize = 1 << 20;
+
+/// Lists up to so many are looked through.
+const FEW: usize = 16;
 
 /// Work in flight, by its number, and the marks that certainly came behind it, rising.
 type Flying = BTreeMap<usize, Vec<usize>>;
@@ -50,6 +53,11 @@ pub(crate) struct InFlight<'a> {
     follow: bool,
 }
 
+/// The queue of a transfer: its attribute alone, as its record takes longer to read.
+fn engine(ir: &Ir, transfer: OpId) -> Option<Name> {
+    Some(Sym::from_attr(ir.attr(transfer, "engine")?)?.0)
+}
+
 /// Work that is in flight at a place in a piece.
 #[derive(Clone, Copy)]
 struct Now {
@@ -63,18 +71,22 @@ impl<'a> InFlight<'a> {
     /// What is in flight in a function of these pieces; `None` if the thread waits for nothing, or work is not asynchronous.
     pub(crate) fn of(ir: &'a Ir, machine: &MachineInfo, pieces: &'a [Piece]) -> Option<Self> {
         let mut ops = pieces.iter().flat_map(|piece| &piece.ops);
-        if machine.in_order || !ops.any(|(_, op)| ir.is::<DmaWait>(*op)) {
+        let [wait, transfer, mark] = [DmaWait::name(), DmaStart::name(), Mark::name()];
+        if machine.in_order || !ops.any(|(_, op)| ir.name(*op) == wait) {
             return None;
         }
         let (mut steps, mut queues): (Vec<Step>, Vec<Name>) = (Vec::new(), Vec::new());
         for (piece, all) in pieces.iter().enumerate() {
             for (time, op) in &all.ops {
-                let dma: Option<DmaStart> = ir.get(*op);
-                let start = dma
-                    .map(|dma| dma.engine.0)
-                    .or_else(|| machine.unit_of(ir, *op));
-                let mark: Option<Mark> = ir.get(*op);
-                if let Some(name) = start.or(mark.map(|mark| mark.queue.0)) {
+                let name = ir.name(*op);
+                let start = match () {
+                    () if name == transfer => engine(ir, *op),
+                    () if name == wait || name == mark => None,
+                    () => machine.unit_of(ir, *op),
+                };
+                let marks = || ir.get::<Mark>(*op).map(|mark| mark.queue.0);
+                let queue = start.or_else(|| (name == mark).then(marks).flatten());
+                if let Some(name) = queue {
                     let known = queues.iter().position(|queue| *queue == name);
                     let queue = known.unwrap_or(queues.len());
                     if known.is_none() {
@@ -167,6 +179,7 @@ impl<'a> InFlight<'a> {
         };
         let mut now: BTreeMap<usize, Now> = into.keys().map(|start| (*start, entered)).collect();
         let mut steps: Vec<Vec<usize>> = vec![Vec::new(); self.queues];
+        let wait = DmaWait::name();
         for (time, op) in &piece.ops {
             if let Some(step) = self.at[*time as usize] {
                 steps[self.steps[step].queue].push(step);
@@ -177,7 +190,7 @@ impl<'a> InFlight<'a> {
                 }
                 continue;
             }
-            if !self.follow || !self.ir.is::<DmaWait>(*op) {
+            if !self.follow || self.ir.name(*op) != wait {
                 continue;
             }
             let waited = self.implied(self.ir.operands(*op).collect());
@@ -227,12 +240,25 @@ impl<'a> InFlight<'a> {
 
     /// The starts and marks of tokens, and of those that their work waited for itself.
     fn implied(&self, mut tokens: Vec<Value>) -> Vec<usize> {
-        let (mut seen, mut out, token_type) = (HashSet::default(), Vec::new(), tir_accel::token());
+        let (mut out, token_type) = (Vec::new(), tir_accel::token());
+        // What is in the list, once it is too long to be looked through.
+        let mut seen: HashSet<usize> = HashSet::default();
         while let Some(token) = tokens.pop() {
             let Definition::Result(op, _) = self.ir.definition(token) else {
                 continue;
             };
-            if let Some(step) = self.number.get(&op).filter(|_| seen.insert(op)) {
+            let Some(step) = self.number.get(&op) else {
+                continue;
+            };
+            let new = if out.len() < FEW {
+                !out.contains(step)
+            } else {
+                if seen.is_empty() {
+                    seen.extend(&out);
+                }
+                seen.insert(*step)
+            };
+            if new {
                 out.push(*step);
                 let after = self.ir.operands(op);
                 tokens.extend(after.filter(|v| self.ir.ty(*v) == token_type));

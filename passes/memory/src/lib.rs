@@ -10,6 +10,7 @@ pub mod liveness;
 pub mod order;
 mod passes;
 pub mod plan_memory;
+pub mod problem_file;
 pub mod reorder;
 pub mod report;
 

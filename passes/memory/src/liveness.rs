@@ -29,6 +29,7 @@ use std::ops::Range;
 
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap as HashMap;
+use smallvec::SmallVec;
 use tir::interfaces::{RegionPoint, overwritten, region_edges};
 use tir::{Access, BlockId, Diagnostic, Dominance, Ir, MemRefType, Name, OpId, RegionId, Value};
 use tir_accel::MachineInfo;
@@ -91,9 +92,10 @@ pub fn with_holes(ir: &Ir, machine: &MachineInfo) -> Result<Spaces, Diagnostic> 
 
 fn lives(ir: &Ir, machine: &MachineInfo, holes: bool) -> Result<Spaces, Diagnostic> {
     let mut buffers: Vec<(Name, Buffer)> = Vec::new();
-    let mut names: HashMap<String, usize> = HashMap::default();
+    let mut names: HashMap<Name, usize> = HashMap::default();
     let mut counts: HashMap<Name, usize> = HashMap::default();
-    for op in ir.walk_ids() {
+    let ops = timeline(ir);
+    for op in ops.iter().copied() {
         let Some(alloc) = ir.get::<Alloc>(op) else {
             continue;
         };
@@ -107,14 +109,15 @@ fn lives(ir: &Ir, machine: &MachineInfo, holes: bool) -> Result<Spaces, Diagnost
             continue;
         };
         let number = counts.entry(space).or_default();
-        let hint = ir.hint(memref);
-        let mut name = hint.map_or(format!("buffer{number}"), |h| h.to_string());
+        let plain = || Name::new(&format!("buffer{number}"));
+        let plain = ir.hint(memref).unwrap_or_else(plain);
         *number += 1;
-        let count = names.entry(name.clone()).or_default();
+        let count = names.entry(plain).or_default();
         *count += 1;
-        if *count > 1 {
-            name = format!("{name}.{count}");
-        }
+        let name = match *count {
+            1 => plain.as_str().to_string(),
+            count => format!("{plain}.{count}"),
+        };
         let own = machine.space(space).map_or(1, |s| s.align);
         let align = own.max(alloc.alignment.unwrap_or(1)).max(1) as u64;
         let buffer = Buffer {
@@ -128,7 +131,7 @@ fn lives(ir: &Ir, machine: &MachineInfo, holes: bool) -> Result<Spaces, Diagnost
         };
         buffers.push((space, buffer));
     }
-    let mut flow = Flow::new(ir, &mut buffers, holes)?;
+    let mut flow = Flow::new(ir, &ops, &mut buffers, holes)?;
     flow.build();
     flow.solve();
     let in_flight = InFlight::of(ir, machine, &flow.pieces);
@@ -159,24 +162,49 @@ pub(crate) struct Piece {
     seen_in: FixedBitSet,
 }
 
+/// A list for each time, one behind the other.
+#[derive(Default)]
+struct Lists {
+    all: Vec<usize>,
+    ends: Vec<usize>,
+}
+
+impl Lists {
+    /// Ends the list of the next time, of what was added to all.
+    fn end(&mut self) {
+        self.ends.push(self.all.len());
+    }
+
+    fn at(&self, time: u64) -> &[usize] {
+        let time = time as usize;
+        let from = time.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.all[from..self.ends[time]]
+    }
+}
+
 struct Flow<'a> {
     ir: &'a Ir,
     count: usize,
     /// Of buffers that are used in more than the piece that allocates them: their number among those.
     handed_on: Vec<Option<usize>>,
     /// By time: the buffers that the op uses.
-    used: Vec<Vec<usize>>,
+    used: Lists,
     /// By time: the buffer that the op allocates.
     made: Vec<Option<usize>>,
     /// By time: the buffers that the op writes as a whole and reads nothing of.
-    fresh: Vec<Vec<usize>>,
+    fresh: Lists,
     pieces: Vec<Piece>,
     now: u64,
 }
 
 impl<'a> Flow<'a> {
-    fn new(ir: &'a Ir, buffers: &mut [(Name, Buffer)], holes: bool) -> Result<Self, Diagnostic> {
-        let mut of: HashMap<Value, Vec<usize>> = HashMap::default();
+    fn new(
+        ir: &'a Ir,
+        ops: &[OpId],
+        buffers: &mut [(Name, Buffer)],
+        holes: bool,
+    ) -> Result<Self, Diagnostic> {
+        let mut of: HashMap<Value, SmallVec<[usize; 2]>> = HashMap::default();
         let mut dominance = Dominance::default();
         for (index, (_, buffer)) in buffers.iter().enumerate() {
             let memref = ir.result(buffer.op, 0);
@@ -195,16 +223,18 @@ impl<'a> Flow<'a> {
                 of.entry(value).or_default().push(index);
             }
         }
-        let ops = timeline(ir);
         let made = buffers.iter().enumerate().map(|(i, (_, b))| (b.op, i));
         let made: HashMap<OpId, usize> = made.collect();
-        let mut used: Vec<Vec<usize>> = Vec::with_capacity(ops.len());
-        let mut fresh: Vec<Vec<usize>> = vec![Vec::new(); ops.len()];
-        for (op, fresh) in ops.iter().zip(&mut fresh) {
-            let (mut all, mut reads): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
+        let (mut used, mut fresh) = (Lists::default(), Lists::default());
+        let (mut all, mut reads): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
+        let memref = |v| ir.ty(v).is::<MemRefType>();
+        for op in ops {
+            all.clear();
+            reads.clear();
             // It has no part in any of them.
-            if ir.regions(*op).len() == 0 && !ir.operands(*op).any(|v| of.contains_key(&v)) {
-                used.push(all);
+            if ir.regions(*op).len() == 0 && !ir.operands(*op).any(memref) {
+                used.end();
+                fresh.end();
                 continue;
             }
             for (access, value) in accesses(ir, *op) {
@@ -226,9 +256,11 @@ impl<'a> Flow<'a> {
                 let whole = overwritten(ir, *op).into_iter();
                 // A part of a buffer, or one of several, is no whole one.
                 let whole = whole.filter_map(|value| made.get(&ir.owner(value)?).copied());
-                *fresh = whole.filter(|i| !reads.contains(i)).collect();
+                fresh.all.extend(whole.filter(|i| !reads.contains(i)));
             }
-            used.push(all);
+            fresh.end();
+            used.all.extend(&all);
+            used.end();
         }
         let made = ops.iter().map(|op| match ir.is::<Alloc>(*op) {
             true => made.get(op).copied(),
@@ -330,7 +362,7 @@ impl<'a> Flow<'a> {
         let mut more = vec![false; self.count];
         for (at, piece) in self.pieces.iter().enumerate() {
             for (time, _) in &piece.ops {
-                for index in &self.used[*time as usize] {
+                for index in self.used.at(*time) {
                     more[*index] |= only[*index] != Some(at);
                 }
                 if let Some(index) = self.made[*time as usize] {
@@ -364,13 +396,13 @@ impl<'a> Flow<'a> {
             sets.into_iter().for_each(|set| *set = none());
             for (time, _) in piece.ops.iter().rev() {
                 let at = *time as usize;
-                for index in self.used[at].iter().filter_map(|index| of(*index)) {
+                for index in self.used.at(*time).iter().filter_map(|index| of(*index)) {
                     piece.used_first.insert(index);
                     if !piece.def.contains(index) {
                         piece.used_last.insert(index);
                     }
                 }
-                for index in self.fresh[at].iter().filter_map(|index| of(*index)) {
+                for index in self.fresh.at(*time).iter().filter_map(|index| of(*index)) {
                     piece.ends.insert(index);
                     piece.used_first.set(index, false);
                 }
@@ -422,7 +454,7 @@ impl<'a> Flow<'a> {
     fn ranges(&self, buffers: &mut [(Name, Buffer)], in_flight: Option<&InFlight<'_>>) {
         let mut live: Vec<Vec<Range<u64>>> = vec![Vec::new(); self.count];
         for (times, start) in in_flight.into_iter().flat_map(InFlight::times) {
-            let used = self.used[start as usize].iter();
+            let used = self.used.at(start).iter();
             used.for_each(|index| live[*index].push(times.clone()));
         }
         let handed_on = self.handed_on.iter().enumerate();
@@ -438,7 +470,7 @@ impl<'a> Flow<'a> {
             touched.clear();
             for (time, _) in &piece.ops {
                 let made = self.made[*time as usize].into_iter();
-                let used = self.used[*time as usize].iter().copied();
+                let used = self.used.at(*time).iter().copied();
                 touched.extend(made.chain(used).map(|index| (index, *time)));
             }
             touched.sort_unstable();
@@ -451,7 +483,7 @@ impl<'a> Flow<'a> {
                 let is_in = |set: &FixedBitSet| number.is_some_and(|number| set.contains(number));
                 let (mut from, mut seen) = (*first, is_in(&piece.seen_in));
                 for (_, time) in of_one {
-                    let has = |of: &[Vec<usize>]| of[*time as usize].contains(&index);
+                    let has = |of: &Lists| of.at(*time).contains(&index);
                     let made = self.made[*time as usize] == Some(index);
                     let used = has(&self.used);
                     // What it holds until here is used here.
@@ -478,14 +510,16 @@ impl<'a> Flow<'a> {
                 live[handed_on[number]].push(*first..*last + 1);
             }
         }
-        for (ranges, (_, buffer)) in live.iter_mut().zip(buffers) {
+        for (mut ranges, (_, buffer)) in live.into_iter().zip(buffers) {
             ranges.sort_unstable_by_key(|range| range.start);
-            for range in ranges {
-                match buffer.live.last_mut() {
-                    Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
-                    _ => buffer.live.push(range.clone()),
+            ranges.dedup_by(|next, last| {
+                let joined = last.end >= next.start;
+                if joined {
+                    last.end = last.end.max(next.end);
                 }
-            }
+                joined
+            });
+            buffer.live = ranges;
         }
     }
 }

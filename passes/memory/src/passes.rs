@@ -6,6 +6,7 @@ use tir_accel::{AttachedMachine, MachineInfo};
 use crate::liveness::{liveness, text, with_holes};
 use crate::order;
 use crate::plan_memory::{self, problem};
+use crate::problem_file::texts;
 
 pass! {
     /// Assigns every buffer an offset in one arena per memory space.
@@ -15,6 +16,8 @@ pass! {
         pub flat: Option<i64> = None,
         /// Print the plan: offsets, arena size, and the largest live set.
         pub print: bool = false,
+        /// Write what is planned into this folder, as `tir-plan` reads it: `FUNCTION.csv`, and with offsets `FUNCTION.plan.csv`.
+        pub problem: Option<String> = None,
         /// Say what fills each space: the moment at which most bytes are live, the buffers that live then and why, and
         /// what would lower it.
         pub memory_report: bool = false,
@@ -94,8 +97,13 @@ impl PlanMemory {
         if self.memory_report {
             say_report(ir, cx, info)?;
         }
-        let planned =
-            plan_memory::plan_memory(ir, info).map_err(|e| vec![e.diagnostic(ir, info)])?;
+        let plans = plan_memory::plans(ir, info).map_err(|e| vec![e.diagnostic(ir, info)])?;
+        if let Some(folder) = &self.problem {
+            let written = texts(ir, info, &plans).write_for(ir, folder);
+            cx.remark(written.map_err(|e| vec![e])?);
+        }
+        plans.apply(ir, info).map_err(|e| vec![*e])?;
+        let planned = plans.planned;
         for p in &planned {
             cx.count(&format!("bytes of @{}", p.space), p.plan.height as usize);
         }

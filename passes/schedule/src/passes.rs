@@ -80,6 +80,8 @@ pass! {
         pub looks: usize = 100_000_000,
         /// Maximum number of plans that are run beside the lowest one; 0: the lowest plan is taken.
         pub tries: usize = 3,
+        /// Write what is planned into this folder, as `tir-plan` reads it: `FUNCTION.csv`, and with offsets `FUNCTION.plan.csv`.
+        pub problem: Option<String> = None,
         /// Print the plan: offsets, arena size, and the largest live set; and the cycles of the plans that were compared.
         pub print: bool = false,
     }
@@ -249,6 +251,7 @@ passes! {
             steps: self.steps,
             looks: self.looks,
             tries: self.tries,
+            texts: self.problem.is_some(),
         };
         let done = place.apply(ir, info).map_err(|e| vec![e.diagnostic(ir, info)])?;
         for p in &done.planned {
@@ -261,6 +264,9 @@ passes! {
                 self.steps, self.looks
             );
             cx.remark(Diagnostic::remark(what).at(ir.loc(ir.root())));
+        }
+        if let (Some(folder), Some(texts)) = (&self.problem, &done.texts) {
+            cx.remark(texts.write_for(ir, folder).map_err(|e| vec![e])?);
         }
         let saved = done.cycles.map_or(0, |c| c.lowest - c.taken);
         cx.count("cycles fewer by spare bytes", saved as usize);

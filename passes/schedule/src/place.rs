@@ -14,6 +14,7 @@ use tir_accel::MachineInfo;
 use tir_machine::{Step, Touch};
 use tir_memory::liveness::{Buffer, timeline};
 use tir_memory::plan_memory::{NoPlan, Planned, Plans, plans, problem};
+use tir_memory::problem_file::{Texts, texts};
 use tir_memref::{Alloc, View};
 use tir_packing::{Plan, Reuse, apart_in_time, reuse_cost, shared};
 
@@ -30,6 +31,8 @@ pub struct Place {
     pub looks: usize,
     /// Plans that are run at most, beside the lowest one and the run without reuse; 0: the lowest plan is taken.
     pub tries: usize,
+    /// Whether what is planned is given as texts.
+    pub texts: bool,
 }
 
 /// The plan that was taken.
@@ -42,6 +45,8 @@ pub struct Placed {
     pub cycles: Option<Cycles>,
     /// Whether there is too much of the program to tell what reuse costs, so that plans were not compared.
     pub too_long: bool,
+    /// What was planned, if that is asked for.
+    pub texts: Option<Texts>,
 }
 
 /// Cycles by plan.
@@ -82,9 +87,11 @@ impl Place {
             Some((plans, cycles)) => (plans, Some(cycles)),
             None => (lowest, None),
         };
+        let texts = self.texts.then(|| texts(ir, machine, &plans));
         plans.apply(ir, machine).map_err(NoPlan::Other)?;
         Ok(Placed {
             planned: plans.planned,
+            texts,
             cycles,
             too_long,
         })

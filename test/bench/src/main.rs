@@ -16,6 +16,7 @@ mod near;
 mod networks;
 mod order;
 mod passes;
+mod peaks;
 mod program;
 mod rules;
 mod tiles;
@@ -224,6 +225,8 @@ enum What {
     Memory(memory::Options),
     /// Live ranges of 10,000 buffers and a first plan of them, beside a bound
     Lives(lives::Options),
+    /// Heights of plans beside the largest live set on graphs that are generated, all buffers in one memory and for a machine
+    Peaks(peaks::Options),
     /// Print the program that `ir` measures
     Generate,
 }
@@ -248,6 +251,7 @@ fn main() -> ExitCode {
         What::Near(options) => near::near(&options),
         What::Memory(options) => memory::memory(&options),
         What::Lives(options) => lives::lives(&options),
+        What::Peaks(options) => peaks::peaks(&options),
         What::Tiles => tiles::tiles(),
         What::Generate => std::io::stdout()
             .write_all(program::generic_program(1000, 200).as_bytes())

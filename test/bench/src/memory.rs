@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use tir::{Name, Sources};
 use tir_data::Random;
-use tir_packing::{Options as Solving, Problem, Solution, solve};
-use tir_plan_check::Shown;
+use tir_packing::{Options as Solving, Solution, solve};
+use tir_plan::Space;
+use tir_plan_check::{Limits, Shown};
 
 /// What is planned.
 #[derive(clap::Args)]
@@ -99,7 +100,11 @@ fn measured(file: &Path, options: &Options) -> Result<Line, String> {
     let name = Name::new(&shown.to_string());
     let mut sources = Sources::default();
     sources.add(name, text.as_str());
-    let table = tir_plan::read(name, &text).map_err(|e| sources.render(&e, false))?;
+    let settings = tir_plan::Settings::default();
+    let table = tir_plan::read(name, &text, &settings).map_err(|e| sources.render(&e, false))?;
+    let [space] = &table.spaces[..] else {
+        return Err(format!("{shown}: has several spaces"));
+    };
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let capacity = stem
         .rsplit_once('.')
@@ -112,7 +117,7 @@ fn measured(file: &Path, options: &Options) -> Result<Line, String> {
             ..Solving::default()
         };
         // Of the table only the buffers are known, not what planners looked up before.
-        let problem = table.problem.clone();
+        let problem = space.problem.clone();
         let start = Instant::now();
         (solve(&problem, &solving), start.elapsed())
     };
@@ -124,8 +129,8 @@ fn measured(file: &Path, options: &Options) -> Result<Line, String> {
     };
     let looks = LOOKS.map(|look| within(None, look).0);
     for found in looks.iter().chain([&first, &lowest]) {
-        let plan = table.with(&found.plan.offsets);
-        check(&text, &plan, found, &table.problem).map_err(|e| format!("{shown}: {e}"))?;
+        let plan = table.with(std::slice::from_ref(&found.plan.offsets));
+        check(&text, &plan, found, space).map_err(|e| format!("{shown}: {e}"))?;
     }
     let known = looks.iter().map(|l| l.plan.height).min().unwrap_or(0);
     let known = known.min(lowest.plan.height).min(first.plan.height);
@@ -133,7 +138,7 @@ fn measured(file: &Path, options: &Options) -> Result<Line, String> {
     println!(
         "{:<14} {:>7} {:>12} {:>12} {:>12} {:>6.3} % {:>9.1} {:>6.2} % {:>6.2} % {:>6.2} %",
         stem.split('.').next().unwrap_or_default(),
-        table.lives.len(),
+        space.lives.len(),
         first.plan.height,
         known,
         lowest.bound,
@@ -148,16 +153,20 @@ fn measured(file: &Path, options: &Options) -> Result<Line, String> {
 }
 
 /// The judge's word on a plan and on its bound.
-fn check(text: &str, plan: &str, found: &Solution, problem: &Problem) -> Result<(), String> {
+fn check(text: &str, plan: &str, found: &Solution, space: &Space) -> Result<(), String> {
     let height = found.plan.height;
     let malformed = |e: tir_plan_check::Malformed| format!("line {}: {}", e.line, e.message);
-    let valid = tir_plan_check::plan(Some(text), plan, Some(height)).map_err(malformed)?;
+    let limits = Limits {
+        capacity: vec![(None, height)],
+        ..Limits::default()
+    };
+    let valid = tir_plan_check::plan(Some(text), plan, &limits).map_err(malformed)?;
     valid.map_err(|fault| format!("the plan is not valid: {fault}"))?;
-    let certificate = tir_plan::certificate(problem, found);
-    let shown = tir_plan_check::certificate(text, &certificate).map_err(malformed)?;
-    match shown.map_err(|fault| format!("the certificate does not hold: {fault}"))? {
-        Shown::Bound(bound) if bound == found.bound => Ok(()),
-        Shown::Search { bound, .. } if bound == found.bound => Ok(()),
+    let certificate = tir_plan::certificate(space, false, found);
+    let shown = tir_plan_check::certificate(text, &certificate, &limits).map_err(malformed)?;
+    let shown = shown.map_err(|fault| format!("the certificate does not hold: {fault}"))?;
+    match &shown[..] {
+        [(_, Shown::Bound(bound) | Shown::Search { bound, .. })] if *bound == found.bound => Ok(()),
         _ => Err("the certificate is of another bound".to_string()),
     }
 }
@@ -186,9 +195,10 @@ fn generated(count: usize) -> Result<(), String> {
     let written = std::fs::read_to_string(&plan);
     let _ = (std::fs::remove_file(&file), std::fs::remove_file(&plan));
     let (used, written) = (used?, written.map_err(|e| e.to_string())?);
-    let valid = tir_plan_check::plan(Some(&text), &written, None);
+    let valid = tir_plan_check::plan(Some(&text), &written, &Limits::default());
     let valid = valid.map_err(|e| format!("line {}: {}", e.line, e.message))?;
     let valid = valid.map_err(|fault| format!("the plan is not valid: {fault}"))?;
+    let valid = valid.spaces.first().ok_or("no buffers")?;
     println!(
         "{count} generated: height {}, bound {}, gap {:.3} %, {:.1} s of processor time, {:.0} MiB",
         valid.height,

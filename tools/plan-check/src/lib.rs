@@ -4,11 +4,15 @@
 //! over time with what lives in the order of offsets. Formats are those of `tir-plan`; see [`plan`] and [`certificate`].
 #![forbid(unsafe_code)]
 
+mod certificate;
+mod family;
 mod table;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
+pub use certificate::{Shown, certificate};
+use family::{Whole, wholes};
 use table::Row;
 
 /// A file that cannot be read as what it is said to be.
@@ -16,8 +20,32 @@ use table::Row;
 pub struct Malformed {
     /// The line, from 1.
     pub line: usize,
+    /// The character in it, from 1.
+    pub column: usize,
     /// What is wrong.
     pub message: String,
+}
+
+/// What is known of spaces beside the file, in bytes. Of a space counts what is said of its name, else what is said of none, which
+/// is for rows without a space, and for the only space of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// How large spaces are.
+    pub capacity: Vec<(Option<String>, u64)>,
+    /// How large their banks are.
+    pub banks: Vec<(Option<String>, u64)>,
+}
+
+fn limit(all: &[(Option<String>, u64)], space: &str, only: bool) -> Option<u64> {
+    let named = all
+        .iter()
+        .rev()
+        .find(|(name, _)| name.as_deref() == Some(space));
+    let plain = || {
+        let plain = all.iter().rev().find(|(name, _)| name.is_none());
+        plain.filter(|_| only || space.is_empty())
+    };
+    named.or_else(plain).map(|(_, bytes)| *bytes)
 }
 
 /// A plan that may be used.
@@ -25,10 +53,21 @@ pub struct Malformed {
 pub struct Valid {
     /// Buffers.
     pub buffers: usize,
+    /// By space, in the order of the rows.
+    pub spaces: Vec<Held>,
+}
+
+/// What a valid plan makes of a space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Its name; of rows without one, nothing.
+    pub space: String,
     /// End of the highest buffer in bytes.
     pub height: u64,
     /// Most bytes that live at one time: what no plan is lower than.
     pub live: u64,
+    /// What buffers cost that share banks.
+    pub conflicts: u64,
 }
 
 /// What is wrong with a plan or a certificate, and on which line of its file.
@@ -46,15 +85,17 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Judges a plan: rows `id,lower,upper,size,offset`, in any order of columns, with a header; `alignment` and `gaps` are heeded,
-/// `hint` is not. With `problem`, the rows of that file must be those of the plan, whatever their order. `capacity` is in bytes.
+/// Judges a plan: rows `id,lower,upper,size,offset`, in any order of columns, with a header. Heeded are also `alignment`, `gaps`,
+/// `space`, `fixed` (the offset it must have), `bank` (the one it must lie in), `apart` (`ID` of a buffer to share no bank with, or
+/// `ID:COST` if that only costs) and `within` (`ID+BYTES`: where in another buffer it lies, which lives as long as it does);
+/// `hint` is not. With `problem`, the rows of that file must be those of the plan, whatever their order.
 ///
 /// # Errors
-/// A plan that is no such file. `Err` of the result inside: the first fault that is found.
+/// Files that are not of this format. `Err` of the result inside: the first fault that is found.
 pub fn plan(
     problem: Option<&str>,
     plan: &str,
-    capacity: Option<u64>,
+    limits: &Limits,
 ) -> Result<Result<Valid, Fault>, Malformed> {
     let rows = table::read(plan, true)?;
     if let Some(problem) = problem
@@ -62,7 +103,7 @@ pub fn plan(
     {
         return Ok(Err(fault));
     }
-    Ok(judge(&rows, capacity))
+    Ok(judge(&rows, limits))
 }
 
 /// Whether a plan is of the buffers of a problem.
@@ -76,7 +117,21 @@ fn same(problem: &[Row], plan: &[Row]) -> Result<(), Fault> {
         let Some(own) = by_id.get(row.id.as_str()) else {
             return Err(fault(format!("the problem has no buffer '{}'", row.id)));
         };
-        if (own.size, own.align, &own.lives) != (row.size, row.align, &row.lives) {
+        // Rows name others by their place, which may be another one.
+        let said = |row: &Row, all: &[Row]| {
+            let within = row.within.map(|(of, at)| (all[of].id.clone(), at));
+            let apart = row
+                .apart
+                .iter()
+                .map(|(of, cost)| (all[*of].id.clone(), *cost));
+            let mut apart: Vec<_> = apart.collect();
+            apart.sort();
+            (within, apart)
+        };
+        let differs = (own.size, own.align, &own.lives) != (row.size, row.align, &row.lives)
+            || (&own.space, own.fixed, own.bank) != (&row.space, row.fixed, row.bank)
+            || said(own, problem) != said(row, plan);
+        if differs {
             let message = format!(
                 "buffer '{}' differs from line {} of the problem",
                 row.id, own.line
@@ -100,10 +155,42 @@ fn same(problem: &[Row], plan: &[Row]) -> Result<(), Fault> {
     }
 }
 
-fn judge(rows: &[Row], capacity: Option<u64>) -> Result<Valid, Fault> {
+fn judge(rows: &[Row], limits: &Limits) -> Result<Valid, Fault> {
+    let wholes = wholes(rows)?;
+    let mut names: Vec<&str> = Vec::new();
+    for whole in &wholes {
+        if !names.contains(&whole.space) {
+            names.push(whole.space);
+        }
+    }
+    let only = names.len() == 1;
+    let mut spaces = Vec::new();
+    for space in names {
+        let own: Vec<&Whole<'_>> = wholes.iter().filter(|w| w.space == space).collect();
+        let capacity = limit(&limits.capacity, space, only);
+        let bank = limit(&limits.banks, space, only);
+        let (height, live) = sweep(rows, &own, capacity)?;
+        let conflicts = banks(rows, &own, bank)?;
+        spaces.push(Held {
+            space: space.to_string(),
+            height,
+            live,
+            conflicts,
+        });
+    }
+    Ok(Valid {
+        buffers: rows.len(),
+        spaces,
+    })
+}
+
+/// Whether buffers of a space lie where they may, and no two that live at one time in the same bytes; the end of the highest and the
+/// most bytes that live.
+fn sweep(rows: &[Row], wholes: &[&Whole<'_>], capacity: Option<u64>) -> Result<(u64, u64), Fault> {
     let mut events: Vec<(u64, bool, usize)> = Vec::new();
     let mut height = 0;
-    for (i, row) in rows.iter().enumerate() {
+    for (i, whole) in wholes.iter().enumerate() {
+        let row = &rows[whole.row];
         let fault = |message: String| Fault {
             line: row.line,
             message: format!("buffer '{}' {message}", row.id),
@@ -112,12 +199,6 @@ fn judge(rows: &[Row], capacity: Option<u64>) -> Result<Valid, Fault> {
         let Some(end) = offset.checked_add(row.size) else {
             return Err(fault("ends beyond 2^64".to_string()));
         };
-        if offset % row.align != 0 {
-            return Err(fault(format!(
-                "lies at {offset}, expected a multiple of {}",
-                row.align
-            )));
-        }
         if row.size == 0 {
             continue;
         }
@@ -126,7 +207,7 @@ fn judge(rows: &[Row], capacity: Option<u64>) -> Result<Valid, Fault> {
             let capacity = capacity.unwrap_or_default();
             return Err(fault(format!("ends at {end}, beyond {capacity}")));
         }
-        for &(from, to) in &row.lives {
+        for &(from, to) in &whole.lives {
             events.extend([(from, true, i), (to, false, i)]);
         }
     }
@@ -135,7 +216,7 @@ fn judge(rows: &[Row], capacity: Option<u64>) -> Result<Valid, Fault> {
     let mut now: BTreeMap<u64, (u64, usize)> = BTreeMap::new();
     let (mut bytes, mut live) = (0u128, 0u128);
     for (time, starts, i) in events {
-        let row = &rows[i];
+        let row = &rows[wholes[i].row];
         let (at, size) = (row.offset.unwrap_or_default(), row.size);
         if !starts {
             now.remove(&at);
@@ -152,11 +233,12 @@ fn judge(rows: &[Row], capacity: Option<u64>) -> Result<Valid, Fault> {
             .filter(|(from, _)| **from < at + size);
         if let Some((from, (end, other))) = below.or(above) {
             let (first, last) = (at.max(*from), (at + size).min(*end));
+            let other = &rows[wholes[*other].row];
             return Err(Fault {
                 line: row.line,
                 message: format!(
                     "buffer '{}' and '{}' of line {} both have bytes {first}..{last} at time {time}",
-                    row.id, rows[*other].id, rows[*other].line
+                    row.id, other.id, other.line
                 ),
             });
         }
@@ -164,102 +246,70 @@ fn judge(rows: &[Row], capacity: Option<u64>) -> Result<Valid, Fault> {
         bytes += u128::from(size);
         live = live.max(bytes);
     }
-    Ok(Valid {
-        buffers: rows.len(),
-        height,
-        live: u64::try_from(live).unwrap_or(u64::MAX),
-    })
+    Ok((height, u64::try_from(live).unwrap_or(u64::MAX)))
 }
 
-/// What a certificate that holds shows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shown {
-    /// The bound in bytes: buffers of this sum live at one time.
-    Bound(u64),
-    /// Buffers of `live` bytes live at one time; that no plan is lower than `bound` is what a search says, which is not
-    /// repeated here.
-    Search {
-        /// The bound that is stated, in bytes.
-        bound: u64,
-        /// The bound that is shown, in bytes.
-        live: u64,
-    },
+/// The first and the last bank of some bytes; none of no bytes.
+fn banks_of(from: u64, size: u64, bank: u64) -> Option<(u64, u64)> {
+    (size > 0).then(|| (from / bank, (from + size - 1) / bank))
 }
 
-/// Judges a certificate for the buffers of a problem, or of a plan: lines `bound BYTES`, `by live-set` or `by search NODES`,
-/// `time T`, and for each buffer that lives then `buffer BYTES ID`. Lines that begin with `#` are comments.
-///
-/// # Errors
-/// Files that are not of these formats. `Err` of the result inside: why it does not hold.
-pub fn certificate(problem: &str, text: &str) -> Result<Result<Shown, Fault>, Malformed> {
-    let rows = table::read(problem, false)?;
-    let by_id: HashMap<&str, &Row> = rows.iter().map(|row| (row.id.as_str(), row)).collect();
-    let (mut bound, mut search, mut time) = (None, None, None);
-    let (mut sum, mut seen) = (0u128, HashSet::new());
-    let mut lines = 0;
-    for (at, line) in text.lines().enumerate() {
-        let line = line.trim();
-        lines = at + 1;
-        if line.is_empty() || line.starts_with('#') {
+/// Whether buffers of a space lie in the banks that they must, and in others than those they must not; what others cost that share one.
+fn banks(rows: &[Row], wholes: &[&Whole<'_>], bank: Option<u64>) -> Result<u64, Fault> {
+    let mut cost = 0u64;
+    for whole in wholes {
+        let row = &rows[whole.row];
+        if row.bank.is_none() && row.apart.is_empty() {
             continue;
         }
-        let malformed = |message: &str| Malformed {
-            line: at + 1,
-            message: message.to_string(),
+        let fault = |message: String| Fault {
+            line: row.line,
+            message: format!("buffer '{}' {message}", row.id),
         };
-        let number = |text: &str| {
-            let number = text.trim().parse::<u64>();
-            number.map_err(|_| malformed(&format!("'{text}' is no number")))
+        let Some(bank) = bank.filter(|bank| *bank > 0) else {
+            return Err(fault("names banks, whose size is not given".to_string()));
         };
-        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
-        match word {
-            "bound" => bound = Some((at + 1, number(rest)?)),
-            "by" => match rest.split_once(' ').unwrap_or((rest, "")) {
-                ("live-set", "") => search = Some(false),
-                ("search", nodes) => search = number(nodes).map(|_| Some(true))?,
-                _ => return Err(malformed("expected 'by live-set' or 'by search NODES'")),
-            },
-            "time" => time = Some(number(rest)?),
-            "buffer" => {
-                let time = time.ok_or_else(|| malformed("a buffer before 'time'"))?;
-                let (bytes, id) = rest.split_once(' ').unwrap_or((rest, ""));
-                let bytes = number(bytes)?;
-                let fault = |message: String| {
-                    Ok(Err(Fault {
-                        line: at + 1,
-                        message,
-                    }))
-                };
-                let Some(row) = by_id.get(id) else {
-                    return fault(format!("the problem has no buffer '{id}'"));
-                };
-                if row.size != bytes {
-                    return fault(format!("buffer '{id}' has {} bytes, not {bytes}", row.size));
+        let at = row.offset.unwrap_or_default();
+        let own = banks_of(at, row.size, bank);
+        if let (Some(number), Some((first, last))) = (row.bank, own)
+            && (first, last) != (number, number)
+        {
+            let end = at + row.size;
+            let banks = match first == last {
+                true => format!("bank {first}"),
+                false => format!("banks {first} to {last}"),
+            };
+            return Err(fault(format!(
+                "lies at bytes {at}..{end}, in {banks} of {bank} bytes, expected {number}"
+            )));
+        }
+        for (other, price) in &row.apart {
+            let partner = &rows[*other];
+            let to = partner.offset.unwrap_or_default();
+            // Of a buffer and itself its halves are meant.
+            let (here, there) = match *other == whole.row {
+                true => {
+                    let half = row.size / 2;
+                    let rest = banks_of(at + half, row.size - half, bank);
+                    (banks_of(at, half, bank), rest)
                 }
-                if !row.lives.iter().any(|l| l.0 <= time && time < l.1) {
-                    return fault(format!("buffer '{id}' does not live at time {time}"));
+                false => (own, banks_of(to, partner.size, bank)),
+            };
+            let shared = here.zip(there).and_then(|(a, b)| {
+                let first = a.0.max(b.0);
+                (first <= a.1.min(b.1)).then_some(first)
+            });
+            match (shared, price) {
+                (None, _) => {}
+                (Some(_), Some(price)) => cost = cost.saturating_add(*price),
+                (Some(first), None) => {
+                    return Err(fault(format!(
+                        "and '{}' of line {} share bank {first} of {bank} bytes",
+                        partner.id, partner.line
+                    )));
                 }
-                if !seen.insert(id) {
-                    return fault(format!("buffer '{id}' is counted twice"));
-                }
-                sum += u128::from(bytes);
             }
-            _ => return Err(malformed(&format!("unknown word '{word}'"))),
         }
     }
-    let missing = |what: &str| Malformed {
-        line: lines.max(1),
-        message: format!("the certificate has no line '{what}'"),
-    };
-    let (line, bound) = bound.ok_or_else(|| missing("bound"))?;
-    let search = search.ok_or_else(|| missing("by"))?;
-    let live = u64::try_from(sum).unwrap_or(u64::MAX);
-    Ok(match (search, live >= bound) {
-        (true, _) => Ok(Shown::Search { bound, live }),
-        (false, true) => Ok(Shown::Bound(bound)),
-        (false, false) => Err(Fault {
-            line,
-            message: format!("the buffers have {live} bytes together, less than {bound}"),
-        }),
-    })
+    Ok(cost)
 }

@@ -2,13 +2,16 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod fields;
 mod read;
 mod report;
+mod spaces;
 mod svg;
 
 pub use cli::{Member, Options, run};
-pub use read::{Table, read};
+pub use read::{Limit, Settings, Table, read};
 pub use report::{Report, certificate};
+pub use spaces::Space;
 
 use std::io::Write;
 use std::process::ExitCode;

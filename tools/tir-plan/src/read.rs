@@ -1,12 +1,16 @@
-//! Buffers of a file with a header and commas: the formats of MiniMalloc and of idealloc.
+//! Reading files of buffers.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use tir::{Diagnostic, Loc, Name};
-use tir_packing::{Buffer, Live, Problem};
+use tir_packing::{Buffer, Live};
+
+use crate::fields::{Fields, place};
+use crate::spaces::{Space, spaces};
 
 /// Columns that are read; `hint` and `offset` of an earlier plan are kept as they are.
-const COLUMNS: [&str; 8] = [
+const COLUMNS: [&str; 13] = [
     "id",
     "lower",
     "upper",
@@ -14,8 +18,25 @@ const COLUMNS: [&str; 8] = [
     "alignment",
     "gaps",
     "hint",
+    "space",
+    "fixed",
+    "bank",
+    "apart",
+    "within",
     "offset",
 ];
+
+/// Bytes of the space of this name; with none, of rows without a space, and of the only space of a file.
+pub type Limit = (Option<String>, u64);
+
+/// What is to be known of a file beside it.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// How large the banks of spaces are.
+    pub banks: Vec<Limit>,
+    /// Whether buffers that have an `offset` keep it, as if it were `fixed`.
+    pub keep: bool,
+}
 
 /// A file of buffers.
 #[derive(Debug)]
@@ -23,31 +44,61 @@ pub struct Table<'t> {
     /// Its header, without an `offset` column.
     header: String,
     /// Its rows as they stand there, likewise.
-    rows: Vec<std::borrow::Cow<'t, str>>,
-    /// The buffers, in the order of the rows.
-    pub problem: Problem,
-    /// When each lives.
-    pub lives: Vec<Live>,
+    rows: Vec<Cow<'t, str>>,
+    /// The spaces, in the order of their first rows; one, if there are no rows.
+    pub spaces: Vec<Space>,
+    /// Of each row its space, its buffer there, and at which byte of that it lies.
+    pub(crate) of: Vec<(usize, usize, u64)>,
 }
 
 impl Table<'_> {
-    /// The same rows with offsets.
-    pub fn with(&self, offsets: &[u64]) -> String {
+    /// The same rows with the offsets of the buffers of each space.
+    pub fn with(&self, offsets: &[Vec<u64>]) -> String {
         let mut text = format!("{},offset\n", self.header);
-        for (row, offset) in self.rows.iter().zip(offsets) {
+        for (row, (space, buffer, byte)) in self.rows.iter().zip(&self.of) {
+            let offset = offsets[*space][*buffer] + byte;
             text += &format!("{row},{offset}\n");
         }
         text
     }
 }
 
+/// A row, before names of others are looked up.
+pub(crate) struct Row {
+    pub(crate) buffer: Buffer,
+    pub(crate) live: Live,
+    pub(crate) space: String,
+    pub(crate) more: Option<Box<More>>,
+}
+
+/// What few rows say, each with its place.
+#[derive(Default)]
+pub(crate) struct More {
+    pub(crate) fixed: Option<(u64, Loc)>,
+    pub(crate) bank: Option<(u64, Loc)>,
+    pub(crate) apart: Option<(String, Loc)>,
+    pub(crate) within: Option<(String, Loc)>,
+    pub(crate) space: Option<Loc>,
+}
+
 /// Reads a file of buffers: a header that names the columns `id`, `lower`, `upper` (a half-open interval of time), `size` (in bytes)
-/// and, if there are, `alignment` (a power of two, in bytes), `gaps` (`LOWER-UPPER` with spaces between, times at which the buffer
-/// holds nothing) and `hint`, which is not heeded; then a line for each buffer.
+/// and, if there are,
+///
+/// - `alignment`: a power of two, in bytes;
+/// - `gaps`: `LOWER-UPPER` with spaces between, times at which the buffer holds nothing;
+/// - `space`: a name; buffers of different spaces have nothing to do with each other;
+/// - `fixed`: the offset in bytes that it must have;
+/// - `bank`: the number of the bank in which it must lie as a whole;
+/// - `apart`: with spaces between, `ID` of buffers in whose banks it must not lie, or `ID:COST` where that only costs; its own
+///   `ID` says it of its halves;
+/// - `within`: `ID` or `ID+BYTES`, the buffer in which it lies from that byte on; that one lives as long as it does;
+/// - `hint`, which is not heeded;
+///
+/// then a line for each buffer.
 ///
 /// # Errors
-/// At the place of a field: what is missing, no number, unknown or there twice.
-pub fn read(name: Name, text: &str) -> Result<Table<'_>, Diagnostic> {
+/// At the place of a field: what is missing, no number, unknown, there twice or contradicts another one.
+pub fn read<'t>(name: Name, text: &'t str, settings: &Settings) -> Result<Table<'t>, Diagnostic> {
     let mut lines = text.lines().enumerate();
     let mut lines = lines.by_ref().map(|(at, line)| (at + 1, line));
     let blank = |line: &str| line.trim_matches(['\u{feff}', ' ', '\t']).is_empty();
@@ -57,6 +108,41 @@ pub fn read(name: Name, text: &str) -> Result<Table<'_>, Diagnostic> {
     };
     let head = head.trim_start_matches('\u{feff}');
     let fields = Fields::of(name, first, head)?;
+    let columns = columns(&fields)?;
+    let drop = columns.get("offset").copied();
+    let header = fields.without(drop).into_owned();
+    let (mut shown, mut rows) = (Vec::new(), Vec::<Row>::new());
+    let mut ids: HashMap<String, (usize, usize)> = HashMap::new();
+    for (at, line) in lines.filter(|(_, line)| !blank(line)) {
+        let fields = Fields::of(name, at, line)?;
+        if fields.all.len() != columns.len() {
+            let (found, wanted) = (fields.all.len(), columns.len());
+            return Err(fields.error(0, format!("{found} fields, expected {wanted}")));
+        }
+        let columned = Columned {
+            fields: &fields,
+            columns: &columns,
+        };
+        let row = columned.row(settings)?;
+        let id = row.buffer.name.clone();
+        if let Some((_, first)) = ids.insert(id, (rows.len(), at)) {
+            let message = format!("id '{}' is that of line {first} too", row.buffer.name);
+            return Err(fields.error(columns["id"], message));
+        }
+        shown.push(fields.without(drop));
+        rows.push(row);
+    }
+    let ids = ids.into_iter().map(|(id, (row, _))| (id, row)).collect();
+    let (spaces, of) = spaces(rows, &ids, settings, place(name, first, 0))?;
+    Ok(Table {
+        header,
+        rows: shown,
+        spaces,
+        of,
+    })
+}
+
+fn columns(fields: &Fields<'_>) -> Result<HashMap<&'static str, usize>, Diagnostic> {
     let mut columns: HashMap<&str, usize> = HashMap::new();
     for (i, (_, field)) in fields.all.iter().enumerate() {
         let Some(known) = COLUMNS.into_iter().find(|column| column == field) else {
@@ -67,146 +153,95 @@ pub fn read(name: Name, text: &str) -> Result<Table<'_>, Diagnostic> {
             return Err(fields.error(i, format!("a second column '{field}'")));
         }
     }
-    if let Some(missing) = COLUMNS[..4].iter().find(|c| !columns.contains_key(**c)) {
-        return Err(fields.error(0, format!("there is no column '{missing}'")));
+    match COLUMNS[..4].iter().find(|c| !columns.contains_key(**c)) {
+        Some(missing) => Err(fields.error(0, format!("there is no column '{missing}'"))),
+        None => Ok(columns),
     }
-    let drop = columns.get("offset").copied();
-    let header = fields.without(drop).into_owned();
-    let (mut rows, mut buffers, mut lives) = (Vec::new(), Vec::new(), Vec::new());
-    let mut ids: HashMap<String, usize> = HashMap::new();
-    for (at, line) in lines.filter(|(_, line)| !blank(line)) {
-        let fields = Fields::of(name, at, line)?;
-        if fields.all.len() != columns.len() {
-            let (found, wanted) = (fields.all.len(), columns.len());
-            return Err(fields.error(0, format!("{found} fields, expected {wanted}")));
-        }
-        let (buffer, live) = fields.buffer(&columns)?;
-        if let Some(first) = ids.insert(buffer.name.clone(), at) {
-            let message = format!("id '{}' is that of line {first} too", buffer.name);
-            return Err(fields.error(columns["id"], message));
-        }
-        rows.push(fields.without(drop));
-        buffers.push(buffer);
-        lives.push(live);
+}
+
+/// A line with the names of its columns.
+struct Columned<'f, 't> {
+    fields: &'f Fields<'t>,
+    columns: &'f HashMap<&'static str, usize>,
+}
+
+impl Columned<'_, '_> {
+    /// A field that is there and not empty.
+    fn text(&self, column: &str) -> Option<(usize, &str)> {
+        let at = *self.columns.get(column)?;
+        let text = self.fields.all[at].1.as_str();
+        (!text.is_empty()).then_some((at, text))
     }
-    let problem = Problem::from_lives(buffers, lives.clone());
-    let problem =
-        problem.map_err(|e| Diagnostic::error(e.to_string()).at(place(name, first, 0)))?;
-    Ok(Table {
-        header,
-        rows,
-        problem,
-        lives,
-    })
-}
 
-fn place(name: Name, line: usize, column: usize) -> Loc {
-    let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    Loc::file(name, number(line), number(column).saturating_add(1))
-}
-
-/// The fields of a line, each with the byte where it begins.
-struct Fields<'t> {
-    name: Name,
-    number: usize,
-    line: &'t str,
-    all: Vec<(usize, String)>,
-}
-
-impl<'t> Fields<'t> {
-    fn of(name: Name, number: usize, line: &'t str) -> Result<Self, Diagnostic> {
-        let (mut all, mut from) = (Vec::new(), 0);
-        loop {
-            let rest = &line[from..];
-            let skipped = rest.len() - rest.trim_start().len();
-            let (field, len) = match rest.trim_start().strip_prefix('"') {
-                Some(quoted) => {
-                    let Some((field, len)) = unquote(quoted) else {
-                        let message = "a quote is not closed";
-                        return Err(Diagnostic::error(message).at(place(name, number, from)));
-                    };
-                    let end = skipped + 1 + len;
-                    let comma = rest[end..].find(',').unwrap_or(rest.len() - end);
-                    (field, end + comma)
-                }
-                None => {
-                    let len = rest.find(',').unwrap_or(rest.len());
-                    (rest[..len].trim().to_string(), len)
-                }
-            };
-            all.push((from + skipped, field));
-            from += len + 1;
-            if from > line.len() {
-                break;
-            }
-        }
-        Ok(Fields {
-            name,
-            number,
-            line,
-            all,
+    fn number(&self, column: &str) -> Result<u64, Diagnostic> {
+        let at = self.columns[column];
+        let text = &self.fields.all[at].1;
+        let number = text.parse::<u64>();
+        number.map_err(|_| {
+            let message = format!("{column} '{text}' is no number from 0 to 2^64 - 1");
+            self.fields.error(at, message)
         })
     }
 
-    fn error(&self, field: usize, message: String) -> Diagnostic {
-        let at = self.all.get(field).map_or(0, |f| f.0);
-        let column = self.line[..at].chars().count();
-        Diagnostic::error(message).at(place(self.name, self.number, column))
-    }
-
-    /// The line as it stands there, without a field.
-    fn without(&self, field: Option<usize>) -> std::borrow::Cow<'t, str> {
-        let Some(field) = field else {
-            return self.line.trim_end().into();
-        };
-        let quoted = |text: &str| text.contains([',', '"']);
-        let others = self.all.iter().enumerate().filter(|(i, _)| *i != field);
-        let others = others.map(|(_, (_, text))| match quoted(text) {
-            true => format!("\"{}\"", text.replace('"', "\"\"")),
-            false => text.clone(),
-        });
-        others.collect::<Vec<_>>().join(",").into()
-    }
-
-    fn buffer(&self, columns: &HashMap<&str, usize>) -> Result<(Buffer, Live), Diagnostic> {
-        let number = |column: &str| {
-            let at = columns[column];
-            let text = &self.all[at].1;
-            let number = text.parse::<u64>();
-            number.map_err(|_| {
-                self.error(
-                    at,
-                    format!("{column} '{text}' is no number from 0 to 2^64 - 1"),
-                )
-            })
-        };
-        let text = |column: &str| {
-            columns
-                .get(column)
-                .map(|at| (*at, self.all[*at].1.as_str()))
-        };
-        let (lower, upper) = (number("lower")?, number("upper")?);
-        if lower > upper {
-            let message = format!("upper {upper} is below lower {lower}");
-            return Err(self.error(columns["upper"], message));
+    /// A number that may be missing, with its place.
+    fn if_said(&self, column: &str) -> Result<Option<(u64, Loc)>, Diagnostic> {
+        match self.text(column) {
+            Some((at, _)) => Ok(Some((self.number(column)?, self.fields.at(at)))),
+            None => Ok(None),
         }
-        let id = &self.all[columns["id"]].1;
-        let mut buffer = Buffer::new(id, number("size")?);
-        if let Some((at, _)) = text("alignment").filter(|(_, text)| !text.is_empty()) {
-            buffer.align = number("alignment")?;
+    }
+
+    fn row(&self, settings: &Settings) -> Result<Row, Diagnostic> {
+        let id = &self.fields.all[self.columns["id"]].1;
+        let mut buffer = Buffer::new(id, self.number("size")?);
+        if let Some((at, _)) = self.text("alignment") {
+            buffer.align = self.number("alignment")?;
             if !buffer.align.is_power_of_two() {
                 let message = format!("alignment {}, expected a power of two", buffer.align);
-                return Err(self.error(at, message));
+                return Err(self.fields.error(at, message));
             }
         }
+        let said = |column| {
+            let (at, text) = self.text(column)?;
+            Some((text.to_string(), self.fields.at(at)))
+        };
+        let mut fixed = self.if_said("fixed")?;
+        if settings.keep && fixed.is_none() {
+            fixed = self.if_said("offset")?;
+        }
+        let more = More {
+            fixed,
+            bank: self.if_said("bank")?,
+            apart: said("apart"),
+            within: said("within"),
+            space: said("space").map(|(_, at)| at),
+        };
+        let few = more.fixed.is_some()
+            || more.bank.is_some()
+            || more.apart.is_some()
+            || more.within.is_some();
+        Ok(Row {
+            live: self.live()?,
+            space: said("space").map_or(String::new(), |(text, _)| text),
+            more: few.then(|| Box::new(more)),
+            buffer,
+        })
+    }
+
+    fn live(&self) -> Result<Live, Diagnostic> {
+        let (lower, upper) = (self.number("lower")?, self.number("upper")?);
+        if lower > upper {
+            let message = format!("upper {upper} is below lower {lower}");
+            return Err(self.fields.error(self.columns["upper"], message));
+        }
         let mut gaps = Vec::new();
-        let (at, text) = text("gaps").unwrap_or((0, ""));
+        let (at, text) = self.text("gaps").unwrap_or((0, ""));
         for gap in text.split_whitespace() {
             let ends = gap.split_once('-');
             let ends = ends.and_then(|(a, b)| Some((a.parse::<u64>().ok()?, b.parse().ok()?)));
             let Some((from, to)) = ends.filter(|(a, b)| a <= b) else {
                 let message = format!("gap '{gap}', expected LOWER-UPPER");
-                return Err(self.error(at, message));
+                return Err(self.fields.error(at, message));
             };
             gaps.push((from, to));
         }
@@ -218,20 +253,6 @@ impl<'t> Fields<'t> {
         }
         live.push(from..upper);
         live.retain(|l| l.start < l.end);
-        Ok((buffer, live))
-    }
-}
-
-/// The text up to the closing quote, and how many bytes it takes with that.
-fn unquote(text: &str) -> Option<(String, usize)> {
-    let (mut out, mut from) = (String::new(), 0);
-    loop {
-        let end = from + text[from..].find('"')?;
-        out += &text[from..end];
-        if !text[end + 1..].starts_with('"') {
-            return Some((out.trim().to_string(), end + 1));
-        }
-        out.push('"');
-        from = end + 2;
+        Ok(live)
     }
 }

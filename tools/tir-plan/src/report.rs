@@ -3,7 +3,9 @@
 use std::fmt;
 use std::fmt::Write;
 
-use tir_packing::{Certificate, LiveSet, Problem, Solution};
+use tir_packing::{Certificate, LiveSet, Solution, check};
+
+use crate::spaces::Space;
 
 /// Buffers of the largest live set that are listed when a plan does not fit.
 const HOLDERS: usize = 10;
@@ -23,16 +25,21 @@ impl fmt::Display for Report {
     }
 }
 
-/// The report of a plan.
+/// The report of the plan of a space.
 pub(crate) fn planned(
-    file: &str,
-    problem: &Problem,
+    space: &Space,
+    several: bool,
     found: &Solution,
     capacity: Option<u64>,
     seconds: f64,
 ) -> Report {
-    let plan = &found.plan;
-    let fits = capacity.is_none_or(|capacity| plan.height <= capacity);
+    let (plan, problem) = (&found.plan, &space.problem);
+    let bound = bound(space, found);
+    let broken = check(problem, &plan.offsets, u64::MAX).into_iter().next();
+    let (conflicts, shared) = space.shared(&plan.offsets);
+    let fits = capacity.is_none_or(|capacity| plan.height <= capacity)
+        && broken.is_none()
+        && shared.is_none();
     let set = live_set(&found.certificate);
     let when = set.time.map_or(String::new(), |t| format!(" at time {t}"));
     let live = format!(
@@ -45,29 +52,55 @@ pub(crate) fn planned(
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{name:<12}{value}");
     };
-    line("file", file.to_string());
+    if several {
+        line("space", space.name.clone());
+    }
     line("buffers", problem.buffers().len().to_string());
     line("height", plan.height.to_string());
-    line("bound", found.bound.to_string());
-    line("gap", format!("{:.3} %", found.gap() * 100.0));
+    line("bound", bound.to_string());
+    let gap = plan.height.saturating_sub(bound) as f64 / bound.max(1) as f64;
+    line("gap", format!("{:.3} %", gap * 100.0));
     if let Some(capacity) = capacity {
-        let verdict = match (fits, found.bound > capacity) {
+        let verdict = match (fits, bound > capacity) {
             (true, _) => "fits",
             (false, false) => "does not fit",
             (false, true) => "does not fit, and no plan does",
         };
         line("capacity", format!("{capacity}, {verdict}"));
     }
+    if let Some(bank) = space
+        .bank
+        .filter(|_| conflicts > 0 || !space.conflicts.is_empty())
+    {
+        line(
+            "banks",
+            format!("of {bank} bytes, conflicts cost {conflicts}"),
+        );
+    }
     line("planner", format!("{}, {} steps", plan.method, found.steps));
-    match &found.certificate {
-        Certificate::LiveSet(_) => line("certificate", live),
-        Certificate::Search { nodes, .. } => {
+    match (&space.lowest, &found.certificate) {
+        (Some((end, size, id)), _) if *end > found.bound => {
+            line(
+                "certificate",
+                format!("'{id}' of {size} bytes ends at {end} or above"),
+            );
+        }
+        (_, Certificate::LiveSet(_)) => line("certificate", live),
+        (_, Certificate::Search { nodes, .. }) => {
             let shown = format!("a search of {nodes} nodes; {live}");
             line("certificate", shown);
         }
     }
     line("time", format!("{seconds:.3} s"));
-    if !fits {
+    if let Some(broken) = broken {
+        line("wrong", format!("no place was found: {broken}"));
+    }
+    if let Some((a, b)) = shared {
+        let name = |i: usize| &problem.buffers()[i].name;
+        let pair = format!("'{}' and '{}' share a bank", name(a), name(b));
+        line("wrong", pair);
+    }
+    if capacity.is_some_and(|capacity| plan.height > capacity) {
         let _ = writeln!(text, "holders of the largest live set:");
         for &i in set.members.iter().take(HOLDERS) {
             let b = &problem.buffers()[i];
@@ -86,17 +119,32 @@ fn live_set(certificate: &Certificate) -> &LiveSet {
     }
 }
 
-/// The certificate of a bound as a file: lines `bound BYTES`, `by live-set` or `by search NODES`, `time T`, `buffer BYTES ID`.
-pub fn certificate(problem: &Problem, found: &Solution) -> String {
+/// What no plan of a space can be lower than.
+fn bound(space: &Space, found: &Solution) -> u64 {
+    let lowest = space.lowest.as_ref().map_or(0, |(end, _, _)| *end);
+    found.bound.max(lowest)
+}
+
+/// The certificate of the bound of a space: lines `space NAME` (if there are several), `bound BYTES`, `by live-set`, `by search NODES` or
+/// `by place`, `time T`, `buffer BYTES ID`.
+pub fn certificate(space: &Space, several: bool, found: &Solution) -> String {
     let set = live_set(&found.certificate);
-    let mut text = format!("# no plan is lower\nbound {}\n", found.bound);
+    let mut text = match several || !space.name.is_empty() {
+        true => format!("space {}\n", space.name),
+        false => String::new(),
+    };
+    let bound = bound(space, found);
+    text += &format!("bound {bound}\n");
+    if let Some((_, size, id)) = space.lowest.as_ref().filter(|_| bound > found.bound) {
+        return text + &format!("by place\nbuffer {size} {id}\n");
+    }
     match &found.certificate {
         Certificate::LiveSet(_) => text += "by live-set\n",
         Certificate::Search { nodes, .. } => text += &format!("by search {nodes}\n"),
     }
     text += &format!("time {}\n", set.time.unwrap_or_default());
     for &i in &set.members {
-        let b = &problem.buffers()[i];
+        let b = &space.problem.buffers()[i];
         text += &format!("buffer {} {}\n", b.size, b.name);
     }
     text

@@ -93,8 +93,15 @@ impl<'a> Mover<'a> {
             costs.fold(0, u64::saturating_add)
         };
         let mut order: Vec<usize> = (0..count).collect();
+        // What has one place only comes first: nothing else may be there.
+        let free = |i: usize| {
+            let buffer = &problem.buffers[i];
+            let within = buffer.within.as_ref();
+            within.is_none_or(|w| w.end - w.start > buffer.size)
+        };
         order.sort_by_key(|i| {
             (
+                free(*i),
                 std::cmp::Reverse((weight(*i), problem.buffers[*i].size)),
                 *i,
             )

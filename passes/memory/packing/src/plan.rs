@@ -120,7 +120,13 @@ const HARDER: usize = 8;
 /// Steps of [`solve`] that [`plan`] takes.
 pub const PLAN_STEPS: u64 = 20_000;
 
-/// The lowest plan that [`solve`] finds in [`PLAN_STEPS`] steps, and where this is not known to be optimal, the best order
+/// Steps of [`solve`] where a plan is more than one in [`FAR`] above what none is lower than: a fifth of a second.
+pub const LONG_STEPS: u64 = 250_000;
+
+/// See [`LONG_STEPS`].
+const FAR: u64 = 100;
+
+/// The lowest plan that [`solve`] finds in [`PLAN_STEPS`] steps, in [`LONG_STEPS`] where that is far above the bound, and where this is not known to be optimal, the best order
 /// refined; every one of them, and for longer, while none fits the capacity that the lower bound does. An earlier
 /// planner wins a tie. Large problems, and buffers that must lie in some bytes, are not refined.
 pub fn plan(problem: &Problem, capacity: u64) -> Result<Plan, Box<DoesNotFit>> {
@@ -129,6 +135,13 @@ pub fn plan(problem: &Problem, capacity: u64) -> Result<Plan, Box<DoesNotFit>> {
         ..Options::default()
     };
     let mut best = solve(problem, &options).plan;
+    if best.height > best.proved + best.proved / FAR && best.proved > 0 {
+        let steps = LONG_STEPS;
+        let longer = solve(problem, &Options { steps, ..options }).plan;
+        if longer.height < best.height || longer.proved > best.proved {
+            best = longer;
+        }
+    }
     if problem.is_dense() && problem.buffers.iter().all(|b| b.within.is_none()) {
         let proved = best.proved;
         let take = |best: &mut Plan, order, rounds| {

@@ -24,7 +24,7 @@ use super::stage::{Context, Homes, Known, Maker, Makers};
 use super::{Resident, Stage};
 use crate::group::Group;
 use crate::parts::{Part, parts};
-use crate::plan::{Budget, Excess, Plan, Target, takes_any_rows};
+use crate::plan::{Budget, Excess, Plan, Price, Target, takes_any_rows};
 
 /// A group of the sequence, the last one first.
 pub struct Single {
@@ -51,9 +51,10 @@ impl Single {
 /// How groups run otherwise than one by one as they were planned.
 #[derive(Default, Debug)]
 pub struct Chains {
-    /// Estimated cycles of all nests, one behind another; where only cycles are asked for, of each for itself, before
-    /// tensors stay between them.
+    /// Estimated cycles of all nests, each for itself, before tensors stay between them.
     pub cycles: i64,
+    /// What all nests take one behind another, where they are to be written.
+    pub price: Option<Price>,
     /// Estimated cycles of all nests, each for itself, with what stays between them, where nests are to be written.
     pub stay: Option<i64>,
     /// What each nest computes, where only cycles are asked for, and how many it takes.
@@ -432,8 +433,8 @@ pub fn partition(
     let nests = nests.into_iter();
     let nests = nests.map(|(first, n, stage)| Nest::new(&planner, first, n, stage));
     let nests: Vec<Nest> = nests.collect();
-    let (nests, residents, cycles) = planner.residents(nests, &mut chains.far);
-    chains.cycles = cycles;
+    let (nests, residents, price) = planner.residents(nests, &mut chains.far);
+    chains.price = Some(price);
     let each = nests.iter().map(Nest::cycles);
     chains.stay = Some(each.fold(0, i64::saturating_add));
     for nest in nests {

@@ -32,7 +32,7 @@ use super::partition::{Limits, Single, Who};
 use super::series::{Played, series};
 use super::stage::{Homes, Known, Lies, Makers};
 use crate::placed::Placed;
-use crate::plan::{Budget, Target};
+use crate::plan::{Budget, Price, Target};
 
 /// A nest may be slower by one in so many cycles: bytes that are moved cost more than the time that they take.
 pub(super) const SLACK: i64 = 100;
@@ -465,7 +465,7 @@ impl Planner<'_> {
         &self,
         nests: Vec<Nest>,
         far: &mut Vec<Far>,
-    ) -> (Vec<Nest>, Vec<Resident>, i64) {
+    ) -> (Vec<Nest>, Vec<Resident>, Price) {
         let mut state = State {
             nests,
             homes: Vec::new(),
@@ -494,7 +494,7 @@ impl Planner<'_> {
         if self.limits.resident {
             self.fill(&mut state);
         }
-        let cycles = self.together(&state);
+        let (cycles, weighed) = (self.cycles(&state), self.together(&state));
         let ops = |numbers: std::ops::Range<usize>| {
             let all = numbers.flat_map(|number| &self.singles[number].group.ops);
             all.copied().collect::<Vec<OpId>>()
@@ -527,11 +527,25 @@ impl Planner<'_> {
             }
         });
         let residents = residents.collect();
-        (state.nests, residents, cycles)
+        (state.nests, residents, Price { cycles, weighed })
     }
 
     /// Cycles of all nests, in the order in which they run.
+    fn cycles(&self, state: &State) -> i64 {
+        series(self.ir, &self.played(state))
+    }
+
+    /// The same with what cycles of engines are worth.
     fn together(&self, state: &State) -> i64 {
+        let nests = self.played(state);
+        let moved = nests.iter().map(Played::moved);
+        let moved = moved.fold(0, i64::saturating_add);
+        let more = moved.saturating_mul(self.budget.worth);
+        series(self.ir, &nests).saturating_add(more)
+    }
+
+    /// All nests, in the order in which they run.
+    fn played(&self, state: &State) -> Vec<Played> {
         let (makers, homes) = (Makers::new(), Homes::new());
         let cx = self.context(self.budget, &makers, &homes);
         let nests = state.nests.iter().enumerate().rev();
@@ -566,8 +580,7 @@ impl Planner<'_> {
             let room = (nest.bytes, self.room(&state.homes, number));
             Played::new(&cx, &stages, self.thread, room, writes)
         });
-        let nests: Vec<Played> = nests.collect();
-        series(self.ir, &nests)
+        nests.collect()
     }
 }
 

@@ -17,7 +17,8 @@ use super::between::Between;
 use super::cores::Cores;
 use super::cost::alone;
 use super::flat::FlatChain;
-use super::resident::{Far, Nest, Planner, Policy};
+use super::resident::{Far, Nest, Planner, Policy, Settled};
+use super::ways::{cut, least_moved, quickest};
 use super::ring::Rows;
 use super::search::{Found, MARGIN, Refused, chain};
 use super::stage::{Context, Homes, Known, Maker, Makers};
@@ -386,27 +387,19 @@ pub fn partition(
         made: &made,
         known,
     };
-    // Where bytes decide, near memory that several stages take is worth what may stay in it otherwise.
-    let most = match limits.policy {
-        Policy::Bytes if limits.resident => limits.stages.max(1),
-        _ => 1,
-    };
-    let mut ways = vec![cut(&best)];
-    for n in 1..most {
-        let way = cut(&quickest(&all, n));
-        if !ways.contains(&way) {
-            ways.push(way);
-        }
-    }
-    let found = ways.iter().map(|way| {
+    let stays = |way: &[(usize, usize)]| {
         let nests = chosen.nests(way).into_iter();
         let nests = nests.map(|(first, n, stage)| Nest::new(&planner, first, n, stage));
-        let mut far = Vec::new();
-        let (nests, residents, price) = planner.residents(nests.collect(), &mut far);
-        (price, nests, residents, far)
-    });
-    let Some((price, nests, residents, far)) = found.min_by_key(|found| found.0.weighed) else {
-        return chains;
+        planner.residents(nests.collect())
+    };
+    let Settled {
+        nests,
+        residents,
+        far,
+        price,
+    } = match limits.policy {
+        Policy::Bytes if limits.resident => least_moved(&all, limits.stages.max(1), stays),
+        _ => stays(&cut(&best)),
     };
     (chains.price, chains.residents, chains.far) = (Some(price), residents, far);
     let each = nests.iter().map(Nest::cycles);
@@ -421,30 +414,6 @@ pub fn partition(
             let root = (stage, others.collect());
             chains.roots.insert(singles[nest.first].op, root);
         }
-    }
-    chains
-}
-
-/// Of the groups from one on, the fewest cycles with chains of so many groups at most, and how many the first one has; given
-/// the chains that begin with each group.
-fn quickest(all: &[Vec<(usize, i64)>], most: usize) -> Vec<(i64, usize)> {
-    let mut best = vec![(0i64, 0usize); all.len() + 1];
-    for (first, chains) in all.iter().enumerate().rev() {
-        let chains = chains.iter().filter(|(n, _)| *n <= most);
-        let chains = chains.map(|(n, cycles)| (cycles.saturating_add(best[first + n].0), *n));
-        // Of equal ones the shorter.
-        best[first] = chains.min().unwrap_or((0, 1));
-    }
-    best
-}
-
-/// The chains of a way to cut the sequence: the first group of each, and how many it has.
-fn cut(best: &[(i64, usize)]) -> Vec<(usize, usize)> {
-    let (mut chains, mut first) = (Vec::new(), 0);
-    while first + 1 < best.len() {
-        let n = best[first].1.max(1);
-        chains.push((first, n));
-        first += n;
     }
     chains
 }

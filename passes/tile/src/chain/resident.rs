@@ -142,6 +142,16 @@ pub(super) struct State {
     homes: Vec<Home>,
 }
 
+/// Nests with what stays between them.
+pub(super) struct Settled {
+    pub(super) nests: Vec<Nest>,
+    pub(super) residents: Vec<Resident>,
+    /// Why other tensors do not stay.
+    pub(super) far: Vec<Far>,
+    /// What all nests take one behind another.
+    pub(super) price: Price,
+}
+
 /// Where a tensor lies.
 #[derive(Clone)]
 struct Home {
@@ -460,12 +470,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Lets tensors stay; gives the nests and what stays, and adds why others do not.
-    pub(super) fn residents(
-        &self,
-        nests: Vec<Nest>,
-        far: &mut Vec<Far>,
-    ) -> (Vec<Nest>, Vec<Resident>, Price) {
+    /// Lets tensors stay.
+    pub(super) fn residents(&self, nests: Vec<Nest>) -> Settled {
         let mut state = State {
             nests,
             homes: Vec::new(),
@@ -490,7 +496,8 @@ impl Planner<'_> {
         }
         let why = refused.into_iter();
         let why = why.filter(|(number, _)| !candidates[*number].writers.is_empty());
-        far.extend(why.map(|(number, why)| self.far(&state, &candidates[number], why)));
+        let far = why.map(|(number, why)| self.far(&state, &candidates[number], why));
+        let far = far.collect();
         if self.limits.resident {
             self.fill(&mut state);
         }
@@ -527,7 +534,12 @@ impl Planner<'_> {
             }
         });
         let residents = residents.collect();
-        (state.nests, residents, Price { cycles, weighed })
+        Settled {
+            nests: state.nests,
+            residents,
+            far,
+            price: Price { cycles, weighed },
+        }
     }
 
     /// Cycles of all nests, in the order in which they run.

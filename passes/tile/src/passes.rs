@@ -33,7 +33,8 @@ pass! {
         /// read.
         pub resident: bool = true,
         /// Which tensors stay then, of those that have a place in near memory: `cycles`, those with which the nests concerned
-        /// are no slower by the estimate; `bytes`, those with which fewer bytes move, whatever that takes; `static`, those
+        /// are no slower by the estimate; `bytes`, those with which fewer bytes move, whatever that takes, and tiles
+        /// and nests are chosen so that few bytes move, too; `static`, those
         /// that are read and written most often for each nest that they are held, as OnSRAM pins them, whatever nests are
         /// with them, also between nests of one stage each.
         pub near_policy: String = "cycles".to_string(),
@@ -85,6 +86,9 @@ pass! {
     }
 }
 
+/// How many cycles more each one of an engine counts as where bytes decide.
+const WORTH: i64 = 64;
+
 fn prepare(parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
     cx.analysis::<AttachedMachine>(parent);
     Ok(())
@@ -116,9 +120,6 @@ fn with_target(
     };
     work(ir, cx, &target)
 }
-
-/// How many cycles more each one of an engine counts as where bytes decide.
-const WORTH: i64 = 64;
 
 impl Tile {
     /// The pass with the options that levels have for it, which an estimate of their nests needs, too.

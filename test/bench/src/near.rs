@@ -170,7 +170,10 @@ impl Accesses {
                     buffer: touch.buffer.index(),
                     write: touch.write,
                     runs,
-                    loc: stream.ops.get(step.site.index()).map_or(Loc::UNKNOWN, |op| op.loc),
+                    loc: stream
+                        .ops
+                        .get(step.site.index())
+                        .map_or(Loc::UNKNOWN, |op| op.loc),
                 });
             }
         }

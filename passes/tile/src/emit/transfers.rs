@@ -63,8 +63,8 @@ impl Emit<'_> {
                 };
                 // Stages that load the same tile there share it, unless one writes over it.
                 let written = self.plan.in_place == Some(Input::Operand(operand));
-                let known =
-                    same_read(b, &read, self.before).filter(|_| !written && self.plan.level(operand) == 0);
+                let known = same_read(b, &read, self.before)
+                    .filter(|_| !written && self.plan.level(operand) == 0);
                 known.unwrap_or_else(|| {
                     let loaded = b.add(read);
                     self.slots(b, loaded, self.plan.single[operand]);

@@ -63,7 +63,9 @@ pub fn price(
     let (group, limits) = settled(func, target, budget, limits, false, known);
     if target.inner.is_some() {
         let scope = whole(func, group);
-        return Some(one(sections(func, &scope, (target, budget, all), known)?.cycles));
+        return Some(one(
+            sections(func, &scope, (target, budget, all), known)?.cycles
+        ));
     }
     match limits {
         Some(limits) => {
@@ -80,9 +82,7 @@ pub fn price(
             known.plans = plans.into_known();
             let thread = i64::try_from(target.info.thread_cycles(1)).unwrap_or(i64::MAX);
             let prices = singles?;
-            let prices = prices
-                .iter()
-                .map(|single| single.apart().1.cost.clone());
+            let prices = prices.iter().map(|single| single.apart().1.cost.clone());
             let worth = budget.worth;
             Some(prices.fold(Price::default(), |sum, cost| {
                 let cycles = cost.price(thread);

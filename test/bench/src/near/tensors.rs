@@ -24,8 +24,13 @@ pub(super) fn tensors(network: &Ir, machine: &Path, policy: &str) -> Result<Stri
         for i in &which {
             let access = &accesses.all[*i];
             let bytes = accesses.bytes(&[*i]);
-            *(if access.write { &mut written } else { &mut read }) += bytes;
-            *by.entry((access.write, access.loc.to_string())).or_default() += bytes;
+            *(if access.write {
+                &mut written
+            } else {
+                &mut read
+            }) += bytes;
+            *by.entry((access.write, access.loc.to_string()))
+                .or_default() += bytes;
         }
         let must = if between { 0 } else { size.min(read + written) };
         let more = read + written - must;

@@ -175,7 +175,7 @@ impl ChooseGraph {
             (self.resident, &self.near_policy),
             &self.join_groups,
         );
-        tile.price(lowered, cx, (info, machine))
+        Some(tile.price(lowered, cx, (info, machine))?.weighed)
     }
 }
 

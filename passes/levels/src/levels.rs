@@ -48,7 +48,7 @@ macro_rules! level {
                 /// order of the text.
                 pub reorder: bool = false,
                 /// Which tensors between two nests stay in near memory, of those that have a place there (`tile`): `cycles`,
-                /// where that is no slower; `bytes`, where fewer bytes move; `static`, as OnSRAM pins them.
+                /// where that is no slower; `bytes`, where fewer bytes move, tiles and nests being chosen so, too; `static`, as OnSRAM pins them.
                 pub near_policy: String = "cycles".to_string(),
                 /// Fuse operators; if false, each operator is its own group.
                 pub fuse: bool = true,
@@ -361,6 +361,7 @@ impl Alias for ToAccel {
             });
             p.add(InsertTokens {
                 sync: self.sync,
+                memory_report: self.memory_report,
                 ..InsertTokens::default()
             });
             p.add(ExpandGeneric::default());

@@ -15,6 +15,7 @@ mod independent;
 pub mod index;
 pub mod insert_dma;
 pub mod insert_tokens;
+mod moved;
 pub mod multi_buffer;
 pub mod order;
 mod passes;

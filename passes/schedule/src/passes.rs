@@ -9,7 +9,7 @@ use tir::{
 use tir_accel::{AttachedMachine, MachineInfo, TargetProcessor};
 use tir_func::Func;
 
-use crate::dry_run::{Edge, dry_run_worth, edges};
+use crate::dry_run::{Edge, dry_run, dry_run_worth, edges};
 use crate::expand_generic::{Form, Registers};
 use crate::place::{Cycles, Place};
 use crate::schedule::{Schedule, unmark};
@@ -100,6 +100,9 @@ pass! {
         pub full: u64 = 2_000_000,
         /// Maximum number of executed steps; beyond it, `sync` is used.
         pub limit: u64 = 50_000_000,
+        /// Say how many bytes the function moves to and from far memory, beside those that must move: arguments, constants
+        /// and results once.
+        pub memory_report: bool = false,
     }
 }
 pass! {
@@ -282,6 +285,12 @@ passes! {
     InsertTokens |self, ir, cx, info| {
         if let Some(warning) = one(self.apply(ir, info))? {
             cx.remark(warning);
+        }
+        if self.memory_report
+            && let Ok(report) = dry_run(ir, None, info, self.limit)
+        {
+            let said = Diagnostic::remark(crate::moved::moved(&report));
+            cx.remark(said.category(tir::remarks::MEMORY).at(ir.loc(ir.root())));
         }
         if cx.settings().remarks {
             unused(ir, info).into_iter().for_each(|remark| cx.remark(remark));

@@ -10,7 +10,7 @@ use tir_accel::{AttachedMachine, MachineInfo};
 
 use crate::chain::{Limits, Policy};
 
-use crate::plan::{Budget, Join, Target};
+use crate::plan::{Budget, Join, Price, Target};
 use crate::tile::Known;
 
 pass! {
@@ -33,7 +33,8 @@ pass! {
         /// read.
         pub resident: bool = true,
         /// Which tensors stay then, of those that have a place in near memory: `cycles`, those with which the nests concerned
-        /// are no slower by the estimate; `bytes`, those with which fewer bytes move, whatever that takes; `static`, those
+        /// are no slower by the estimate; `bytes`, those with which fewer bytes move, whatever that takes, and tiles
+        /// and nests are chosen so that few bytes move, too; `static`, those
         /// that are read and written most often for each nest that they are held, as OnSRAM pins them, whatever nests are
         /// with them, also between nests of one stage each.
         pub near_policy: String = "cycles".to_string(),
@@ -84,6 +85,9 @@ pass! {
         pub optional: bool = false,
     }
 }
+
+/// How many cycles more each one of an engine counts as where bytes decide.
+const WORTH: i64 = 64;
 
 fn prepare(parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
     cx.analysis::<AttachedMachine>(parent);
@@ -137,7 +141,9 @@ impl Tile {
     }
 
     fn budget(&self, join: Join) -> Budget {
+        let bytes = Policy::of(&self.near_policy) == Some(Policy::Bytes);
         Budget {
+            worth: if bytes { WORTH } else { 0 },
             depth: self.depth.max(1),
             spare: 0,
             bytes: self.bytes.unwrap_or(i64::MAX),
@@ -177,7 +183,7 @@ impl Tile {
         }))
     }
 
-    /// The cycles that all nests of a function of ops on tensors take by the estimate, if it were tiled so; `None` where
+    /// What all nests of a function of ops on tensors take by the estimate, if it were tiled so; `None` where
     /// something does not fit, or the machine has no space for tiles.
     #[must_use]
     pub fn price(
@@ -185,7 +191,7 @@ impl Tile {
         func: &Ir,
         cx: &PassCx<'_>,
         (info, machine): (&MachineInfo, &Ir),
-    ) -> Option<i64> {
+    ) -> Option<Price> {
         let target = Target::new(info, machine)?;
         let join = Join::of(&self.join_groups)?;
         let (budget, limits) = (self.budget(join), self.limits().ok()?);
@@ -296,7 +302,7 @@ impl Pass for EstimateCycles {
         let root = ir.root();
         ir.remove_attr(root, CYCLES);
         let text = match tile.price(ir, cx, (info, machine)) {
-            Some(cycles) => {
+            Some(Price { cycles, .. }) => {
                 ir.set_attr(root, CYCLES, Attr::i64(cycles));
                 format!("its nests take {cycles} cycles by the estimate")
             }

@@ -257,6 +257,7 @@ fn tiled(mut func: Ir, bytes: i64) -> Result<Ir, Vec<Diagnostic>> {
         listed: 0,
         join: Join::All,
         cores: true,
+        worth: 0,
     };
     let known = &mut tir_tile::tile::Known::default();
     tir_tile::tile::tile(&mut func, &target, budget, None, known)?;

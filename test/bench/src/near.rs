@@ -13,12 +13,13 @@
 mod exact;
 mod lru;
 mod speedup;
+mod tensors;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use tir::workload::Workload;
-use tir::{Ir, OpId, Pipeline};
+use tir::{Ir, Loc, OpId, Pipeline};
 use tir_accel::machine::MachineInfo;
 use tir_func::Func;
 use tir_levels::{AttachMachine, CountWork, ToAccel};
@@ -56,6 +57,9 @@ pub(crate) struct Options {
     /// How many times quicker residency makes networks on onsram, beside each policy's and near memory without limit
     #[arg(long, conflicts_with_all = ["few", "kib", "policy"])]
     speedup: bool,
+    /// What each tensor of far memory moves beyond what must, in place of the sums
+    #[arg(long, conflicts_with = "speedup")]
+    tensors: bool,
 }
 
 /// The network with one policy.
@@ -129,17 +133,19 @@ struct Access {
     buffer: usize,
     write: bool,
     runs: Vec<(u64, u64)>,
+    /// The place of the operation in the program.
+    loc: Loc,
 }
 
-/// What the engines of a network without residency touch in far memory, in order, and the bytes of each buffer.
+/// What the engines of a network touch in far memory, in order, and the bytes of each buffer.
 struct Accesses {
     all: Vec<Access>,
     sizes: Vec<u64>,
 }
 
 impl Accesses {
-    fn of(network: &Ir, machine: &Path) -> Result<Self, String> {
-        let (module, function) = lowered(network, machine, without())?;
+    fn of(network: &Ir, machine: &Path, level: ToAccel) -> Result<Self, String> {
+        let (module, function) = lowered(network, machine, level)?;
         let info = MachineInfo::attached(&module).ok_or("no machine")?;
         let function = module.child(function).ok_or("no function")?;
         let stream = Stream::record(function, Some(&module), &info, STEPS);
@@ -164,6 +170,10 @@ impl Accesses {
                     buffer: touch.buffer.index(),
                     write: touch.write,
                     runs,
+                    loc: stream
+                        .ops
+                        .get(step.site.index())
+                        .map_or(Loc::UNKNOWN, |op| op.loc),
                 });
             }
         }
@@ -346,6 +356,13 @@ pub(crate) fn near(options: &Options) -> Result<(), String> {
                     .display()
                     .to_string();
                 let sized = resized(&machine, *kib)?;
+                if options.tensors {
+                    let told = tensors::tensors(&network, &sized, &options.policy);
+                    let _ = std::fs::remove_file(&sized);
+                    println!("{name} on {on}, {kib} KiB");
+                    print!("{}", told.map_err(|what| format!("{name}: {what}"))?);
+                    continue;
+                }
                 let line = row(&network, &sized, &options.policy, (*kib, must));
                 let _ = std::fs::remove_file(&sized);
                 let (line, ok) = line.map_err(|what| format!("{name}, {kib} KiB: {what}"))?;
@@ -371,7 +388,7 @@ fn row(
     let capacity = kib << 10;
     let ours = report(network, machine, with(policy))?;
     let apart = report(network, machine, without())?;
-    let accesses = Accesses::of(network, machine)?;
+    let accesses = Accesses::of(network, machine, without())?;
     let all = accesses.bytes(&(0..accesses.all.len()).collect::<Vec<_>>());
     // A transfer may read a byte several times; here it counts once.
     if all > moved(&apart) {

@@ -49,6 +49,7 @@ mod ring;
 mod search;
 mod series;
 mod stage;
+mod ways;
 
 pub use between::{Between, Done, Gives, Of, RowStep, Rows, Running};
 pub use border::Fill;

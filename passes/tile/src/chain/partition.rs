@@ -17,14 +17,15 @@ use super::between::Between;
 use super::cores::Cores;
 use super::cost::alone;
 use super::flat::FlatChain;
-use super::resident::{Far, Nest, Planner, Policy};
+use super::resident::{Far, Nest, Planner, Policy, Settled};
 use super::ring::Rows;
 use super::search::{Found, MARGIN, Refused, chain};
 use super::stage::{Context, Homes, Known, Maker, Makers};
+use super::ways::{cut, least_moved, quickest};
 use super::{Resident, Stage};
 use crate::group::Group;
 use crate::parts::{Part, parts};
-use crate::plan::{Budget, Excess, Plan, Target, takes_any_rows};
+use crate::plan::{Budget, Excess, Plan, Price, Target, takes_any_rows};
 
 /// A group of the sequence, the last one first.
 pub struct Single {
@@ -51,9 +52,10 @@ impl Single {
 /// How groups run otherwise than one by one as they were planned.
 #[derive(Default, Debug)]
 pub struct Chains {
-    /// Estimated cycles of all nests, one behind another; where only cycles are asked for, of each for itself, before
-    /// tensors stay between them.
+    /// Estimated cycles of all nests, each for itself, before tensors stay between them.
     pub cycles: i64,
+    /// What all nests take one behind another, where they are to be written.
+    pub price: Option<Price>,
     /// Estimated cycles of all nests, each for itself, with what stays between them, where nests are to be written.
     pub stay: Option<i64>,
     /// What each nest computes, where only cycles are asked for, and how many it takes.
@@ -272,14 +274,10 @@ pub fn partition(
         homes: &homes,
     };
     let mut chains = Chains::default();
-    // Of the groups from one on, the fewest cycles, and how many groups the first chain has.
-    let mut best: Vec<(i64, usize)> = vec![(0, 0); count + 1];
+    // Of the chains that begin with each group, how many groups they have, and their cycles.
+    let mut all: Vec<Vec<(usize, i64)>> = vec![Vec::new(); count];
     for first in (0..count).rev() {
-        let rest = |n: usize| best[first + n].0;
-        let mut least = (
-            alone(singles[first].apart().1, thread).saturating_add(rest(1)),
-            1,
-        );
+        all[first].push((1, alone(singles[first].apart().1, thread)));
         let mut notes = Vec::new();
         let mut search = Grow::new(ir, singles, &made, first);
         while search.members.len() < limits.stages.max(1) && search.grow() {
@@ -341,11 +339,7 @@ pub fn partition(
             let Some(cycles) = found.as_ref().ok().filter(|found| !short(found)) else {
                 break;
             };
-            let cycles = cycles.cycles;
-            let all = cycles.saturating_add(rest(n));
-            if all < least.0 {
-                least = (all, n);
-            }
+            all[first].push((n, cycles.cycles));
         }
         if let Some(why) = search.stopped
             && listed > 0
@@ -358,60 +352,18 @@ pub fn partition(
         if !notes.is_empty() {
             chains.candidates.push((singles[first].op, notes));
         }
-        best[first] = least;
     }
+    let best = quickest(&all, usize::MAX);
     chains.cycles = best[0].0;
     if !limits.written {
-        let mut first = 0;
-        while first < count {
-            let n = best[first].1.max(1);
+        for (first, n) in cut(&best) {
             let ops = singles[first..first + n].iter();
             let ops = ops.flat_map(|single| single.group.ops.clone());
             chains
                 .nests
                 .push((ops.collect(), best[first].0 - best[first + n].0));
-            first += n;
         }
         return chains;
-    }
-    let mut nests: Vec<(usize, usize, Option<Stage>)> = Vec::new();
-    let mut first = 0;
-    while first < count {
-        let n = best[first].1;
-        let before = nests.len();
-        if n > 1 {
-            let mut search = Grow::new(ir, singles, &made, first);
-            while search.members.len() < n && search.grow() {}
-            if let Some((makers, signature)) = search.makers() {
-                let cx = Context {
-                    makers: &makers,
-                    ..base
-                };
-                let plan = known.get(&signature).and_then(|found| found.as_ref().ok());
-                let cx = Context { joint: None, ..cx };
-                let flat = plan.filter(|found| found.flat);
-                let flat = flat.and_then(|_| FlatChain::new(&singles[first].group, &makers));
-                let plan = plan.map(|found| &found.plan);
-                let found = match &flat {
-                    Some(flat) => {
-                        let makers = flat.makers();
-                        let cx = Context {
-                            makers: &makers,
-                            ..cx
-                        };
-                        chain(&cx, &flat.root, plan, i64::MAX)
-                    }
-                    None => chain(&cx, &singles[first].group, plan, i64::MAX),
-                };
-                if let Ok(found) = found {
-                    nests.push((first, n, Some(found.stage)));
-                }
-            }
-        }
-        if nests.len() == before {
-            nests.extend((first..first + n.max(1)).map(|single| (single, 1, None)));
-        }
-        first += n.max(1);
     }
     // What stays would lie in the memory of one core.
     let one = Cores::of(&base).is_none();
@@ -429,11 +381,27 @@ pub fn partition(
         known: producers,
         thread,
     };
-    let nests = nests.into_iter();
-    let nests = nests.map(|(first, n, stage)| Nest::new(&planner, first, n, stage));
-    let nests: Vec<Nest> = nests.collect();
-    let (nests, residents, cycles) = planner.residents(nests, &mut chains.far);
-    chains.cycles = cycles;
+    let chosen = Cut {
+        cx: base,
+        singles,
+        made: &made,
+        known,
+    };
+    let stays = |way: &[(usize, usize)]| {
+        let nests = chosen.nests(way).into_iter();
+        let nests = nests.map(|(first, n, stage)| Nest::new(&planner, first, n, stage));
+        planner.residents(nests.collect())
+    };
+    let Settled {
+        nests,
+        residents,
+        far,
+        price,
+    } = match limits.policy {
+        Policy::Bytes if limits.resident => least_moved(&all, limits.stages.max(1), stays),
+        _ => stays(&cut(&best)),
+    };
+    (chains.price, chains.residents, chains.far) = (Some(price), residents, far);
     let each = nests.iter().map(Nest::cycles);
     chains.stay = Some(each.fold(0, i64::saturating_add));
     for nest in nests {
@@ -447,8 +415,62 @@ pub fn partition(
             chains.roots.insert(singles[nest.first].op, root);
         }
     }
-    chains.residents = residents;
     chains
+}
+
+/// What nests of a way to cut the sequence are made with.
+struct Cut<'a> {
+    cx: Context<'a>,
+    singles: &'a [Single],
+    made: &'a Who,
+    known: &'a HashMap<String, Result<Kept, Refused>>,
+}
+
+impl Cut<'_> {
+    /// The first group of each nest, how many it has, and how it runs if they are several.
+    fn nests(&self, chains: &[(usize, usize)]) -> Vec<(usize, usize, Option<Stage>)> {
+        let mut nests = Vec::new();
+        for (first, n) in chains {
+            match self.chain(*first, *n) {
+                Some(stage) => nests.push((*first, *n, Some(stage))),
+                None => nests.extend((*first..first + n).map(|single| (single, 1, None))),
+            }
+        }
+        nests
+    }
+
+    /// How a chain runs that was estimated before; `None` if it has one group.
+    fn chain(&self, first: usize, n: usize) -> Option<Stage> {
+        if n < 2 {
+            return None;
+        }
+        let mut search = Grow::new(self.cx.ir, self.singles, self.made, first);
+        while search.members.len() < n && search.grow() {}
+        let (makers, signature) = search.makers()?;
+        let cx = Context {
+            makers: &makers,
+            joint: None,
+            ..self.cx
+        };
+        let root = &self.singles[first].group;
+        let plan = self.known.get(&signature);
+        let plan = plan.and_then(|found| found.as_ref().ok());
+        let flat = plan.filter(|found| found.flat);
+        let flat = flat.and_then(|_| FlatChain::new(root, &makers));
+        let plan = plan.map(|found| &found.plan);
+        let found = match &flat {
+            Some(flat) => {
+                let makers = flat.makers();
+                let cx = Context {
+                    makers: &makers,
+                    ..cx
+                };
+                chain(&cx, &flat.root, plan, i64::MAX)
+            }
+            None => chain(&cx, root, plan, i64::MAX),
+        };
+        Some(found.ok()?.stage)
+    }
 }
 
 /// A chain that grows backward.

@@ -32,7 +32,7 @@ use super::partition::{Limits, Single, Who};
 use super::series::{Played, series};
 use super::stage::{Homes, Known, Lies, Makers};
 use crate::placed::Placed;
-use crate::plan::{Budget, Target};
+use crate::plan::{Budget, Price, Target};
 
 /// A nest may be slower by one in so many cycles: bytes that are moved cost more than the time that they take.
 pub(super) const SLACK: i64 = 100;
@@ -140,6 +140,16 @@ pub(super) struct Nest {
 pub(super) struct State {
     nests: Vec<Nest>,
     homes: Vec<Home>,
+}
+
+/// Nests with what stays between them.
+pub(super) struct Settled {
+    pub(super) nests: Vec<Nest>,
+    pub(super) residents: Vec<Resident>,
+    /// Why other tensors do not stay.
+    pub(super) far: Vec<Far>,
+    /// What all nests take one behind another.
+    pub(super) price: Price,
 }
 
 /// Where a tensor lies.
@@ -460,12 +470,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Lets tensors stay; gives the nests and what stays, and adds why others do not.
-    pub(super) fn residents(
-        &self,
-        nests: Vec<Nest>,
-        far: &mut Vec<Far>,
-    ) -> (Vec<Nest>, Vec<Resident>, i64) {
+    /// Lets tensors stay.
+    pub(super) fn residents(&self, nests: Vec<Nest>) -> Settled {
         let mut state = State {
             nests,
             homes: Vec::new(),
@@ -490,11 +496,12 @@ impl Planner<'_> {
         }
         let why = refused.into_iter();
         let why = why.filter(|(number, _)| !candidates[*number].writers.is_empty());
-        far.extend(why.map(|(number, why)| self.far(&state, &candidates[number], why)));
+        let far = why.map(|(number, why)| self.far(&state, &candidates[number], why));
+        let far = far.collect();
         if self.limits.resident {
             self.fill(&mut state);
         }
-        let cycles = self.together(&state);
+        let (cycles, weighed) = (self.cycles(&state), self.together(&state));
         let ops = |numbers: std::ops::Range<usize>| {
             let all = numbers.flat_map(|number| &self.singles[number].group.ops);
             all.copied().collect::<Vec<OpId>>()
@@ -527,11 +534,30 @@ impl Planner<'_> {
             }
         });
         let residents = residents.collect();
-        (state.nests, residents, cycles)
+        Settled {
+            nests: state.nests,
+            residents,
+            far,
+            price: Price { cycles, weighed },
+        }
     }
 
     /// Cycles of all nests, in the order in which they run.
+    fn cycles(&self, state: &State) -> i64 {
+        series(self.ir, &self.played(state))
+    }
+
+    /// The same with what cycles of engines are worth.
     fn together(&self, state: &State) -> i64 {
+        let nests = self.played(state);
+        let moved = nests.iter().map(Played::moved);
+        let moved = moved.fold(0, i64::saturating_add);
+        let more = moved.saturating_mul(self.budget.worth);
+        series(self.ir, &nests).saturating_add(more)
+    }
+
+    /// All nests, in the order in which they run.
+    fn played(&self, state: &State) -> Vec<Played> {
         let (makers, homes) = (Makers::new(), Homes::new());
         let cx = self.context(self.budget, &makers, &homes);
         let nests = state.nests.iter().enumerate().rev();
@@ -566,8 +592,7 @@ impl Planner<'_> {
             let room = (nest.bytes, self.room(&state.homes, number));
             Played::new(&cx, &stages, self.thread, room, writes)
         });
-        let nests: Vec<Played> = nests.collect();
-        series(self.ir, &nests)
+        nests.collect()
     }
 }
 

@@ -57,6 +57,13 @@ impl Played {
     }
 }
 
+impl Played {
+    /// Cycles of the engines.
+    pub(super) fn moved(&self) -> i64 {
+        self.cost.moved()
+    }
+}
+
 /// The first loads of a stage and of all that compute for it.
 fn first_loads(cx: &Context<'_>, stage: &Stage, loads: &mut Vec<(i64, i64, Value)>) {
     for (number, operand) in stage.group.operands.iter().enumerate() {

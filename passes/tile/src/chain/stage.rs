@@ -294,6 +294,8 @@ impl Context<'_> {
         }
         let elem = self.ir.ty(operand.source).elem();
         let filler = boxes(self.target, plan.spaces[number], elem, &[]).map(|(unit, _)| unit);
+        // Filled once, by what may be a few transfers: units would take whole blocks of near memory.
+        let stays = zeros.is_some() || level == 0 && ring.is_none() && self.budget.worth > 0;
         let filling = Filling {
             boxes: filler.is_some(),
             padded: &padded,
@@ -301,7 +303,7 @@ impl Context<'_> {
             unit: block,
             ring: ring.as_ref(),
             again,
-            engine: &|sizes| self.fills_behind(plan.spaces[number], elem, sizes, zeros.is_some()),
+            engine: &|sizes| self.fills_behind(plan.spaces[number], elem, sizes, stays),
         };
         let with = |fixed: &Vec<_>| border(tile, &operand.shape, &whole, &filling, fixed);
         // In one nest for what stays, where the producers read the same weights for all of them.
@@ -337,7 +339,7 @@ impl Context<'_> {
         let mut shape: Vec<i64> = tile.dims.iter().map(|dim| dim.size).collect();
         for border in &borders {
             let (mut before, mut behind) = (border.before.clone(), border.behind.clone());
-            if zeros.is_some() {
+            if stays {
                 // There is one fill of each box, before all loops: an engine needs its latency for it.
                 for fill in before.iter_mut().filter(|fill| fill.rows.is_none()) {
                     fill.by = (filling.engine)(&fill.sizes);

@@ -27,7 +27,7 @@ mod tiles;
 mod transfers;
 mod unit;
 
-use tir::{Attr, Builder, Name, Ret, Type, Value};
+use tir::{Attr, Builder, Name, OpId, Ret, Type, Value};
 use tir_arith::OpFoldResult;
 use tir_tensor::{Empty, ExpandShape};
 
@@ -35,7 +35,7 @@ use crate::chain::{Made, Stage};
 use crate::group::{Group, Input, StepRef};
 use crate::plan::{Plan, Target};
 pub(crate) use nest::{Nest, copy_body, fill};
-use transfers::reassociation;
+use transfers::{before, reassociation};
 
 /// Where in the loops the code stands.
 #[derive(Clone)]
@@ -105,6 +105,8 @@ pub struct Emit<'a> {
     plan: &'a Plan,
     /// Which loops of parallel iterators say so: there are equal units to share their work.
     marks: Marks,
+    /// The op that stands before all of the nest; none where nothing does.
+    before: Option<OpId>,
 }
 
 /// The loops of parallel iterators that say that they are.
@@ -136,6 +138,7 @@ type TripBody<'f> = &'f mut dyn FnMut(&mut Builder<'_>, At, Vec<Value>) -> Vec<V
 pub fn emit(b: &mut Builder<'_>, stage: &Stage, target: &Target<'_>) -> Vec<Value> {
     let emit = Emit {
         marks: Marks::of(stage, target),
+        before: before(b),
         ..Emit::new(stage)
     };
     // Where results are tiles themselves.
@@ -173,6 +176,7 @@ impl<'a> Emit<'a> {
             group,
             plan,
             marks: Marks::default(),
+            before: None,
         }
     }
     /// A producer of this stage, whose blocks are shared as its own are.
@@ -183,6 +187,7 @@ impl<'a> Emit<'a> {
                 tiles: false,
                 blocks,
             },
+            before: self.before,
             ..Emit::new(stage)
         }
     }

@@ -6,6 +6,7 @@ use tir::{At as Place, Builder, Ir, OpId, Ret, Type, Value};
 use tir_arith::Constant;
 use tir_tensor::{Empty, ExtractSlice, TransferRead, TransferWrite};
 
+use super::transfers::before;
 use super::{At, Emit, Marks};
 use crate::chain::{Resident, zero};
 use crate::placed::{Part, Placed};
@@ -30,6 +31,7 @@ pub(crate) fn write(func: &mut Ir, stays: &Resident, target: &Target<'_>) -> Opt
             b.loc = b.ir.loc(part.group.named);
             let emit = Emit {
                 marks: Marks::of(part, target),
+                before: before(&b),
                 ..Emit::new(part)
             };
             whole = emit.around(&mut b, 0, At::start(part), vec![whole])[0];

@@ -1,6 +1,6 @@
 //! What a stage loads and stores: tiles of tensors in far memory.
 
-use tir::{Attr, Builder, Ret, Type, Value};
+use tir::{Attr, Builder, OpId, Ret, Type, Value};
 use tir_arith::{OpFoldResult, dispatch_values};
 use tir_tensor::{CollapseShape, ExpandShape, TransferRead, TransferWrite};
 
@@ -63,8 +63,8 @@ impl Emit<'_> {
                 };
                 // Stages that load the same tile there share it, unless one writes over it.
                 let written = self.plan.in_place == Some(Input::Operand(operand));
-                let known =
-                    same_read(b, &read).filter(|_| !written && self.plan.level(operand) == 0);
+                let known = same_read(b, &read, self.before)
+                    .filter(|_| !written && self.plan.level(operand) == 0);
                 known.unwrap_or_else(|| {
                     let loaded = b.add(read);
                     self.slots(b, loaded, self.plan.single[operand]);
@@ -134,19 +134,20 @@ impl Emit<'_> {
     }
 }
 
-/// The tile of a transfer of the same nest that stands before and reads the same.
-fn same_read(b: &Builder<'_>, read: &TransferRead) -> Option<Value> {
-    let mut before = match b.at {
+/// The op that stands before what is written next.
+pub(super) fn before(b: &Builder<'_>) -> Option<OpId> {
+    match b.at {
         tir::At::End(block) => b.ir.ops_in(block).last(),
         tir::At::Before(op) => b.ir.prev(op),
         tir::At::After(op) => Some(op),
         tir::At::Start(_) => None,
-    };
-    while let Some(op) = before {
-        // Loops are those of other nests.
-        if b.ir.regions(op).len() > 0 {
-            return None;
-        }
+    }
+}
+
+/// The tile of a transfer that stands in the same block and reads the same, behind the op that stands before the nest.
+fn same_read(b: &Builder<'_>, read: &TransferRead, nest: Option<OpId>) -> Option<Value> {
+    let mut last = before(b);
+    while let Some(op) = last.filter(|op| nest != Some(*op)) {
         let same = |other: TransferRead| {
             other.source == read.source
                 && other.offsets == read.offsets
@@ -159,7 +160,7 @@ fn same_read(b: &Builder<'_>, read: &TransferRead) -> Option<Value> {
         if b.ir.get::<TransferRead>(op).is_some_and(same) {
             return Some(b.ir.result(op, 0));
         }
-        before = b.ir.prev(op);
+        last = b.ir.prev(op);
     }
     None
 }

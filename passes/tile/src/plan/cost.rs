@@ -34,6 +34,17 @@ pub struct Cost {
     pub exposed: i64,
     /// Whether all is done one after the other.
     pub in_order: bool,
+    /// How many cycles more each one of an engine counts as where plans are compared.
+    pub worth: i64,
+}
+
+/// What nests take by the estimate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Price {
+    /// Cycles.
+    pub cycles: i64,
+    /// The same with what cycles of engines are worth, by which programs are compared.
+    pub weighed: i64,
 }
 
 impl Cost {
@@ -58,10 +69,17 @@ impl Cost {
             *sum = sum.saturating_add(cycles);
         }
         self.in_order |= other.in_order;
+        self.worth = self.worth.max(other.worth);
+    }
+
+    /// Cycles of the engines.
+    pub fn moved(&self) -> i64 {
+        self.load.saturating_add(self.store)
     }
 
     /// Until all is done. What runs beside the longest is hidden but for a part: queues fill, and
-    /// share the spaces. So of divisions that the unit binds, the one that moves less is taken.
+    /// share the spaces. So of divisions that the unit binds, the one that moves less is taken. With what cycles of
+    /// engines are worth, by which plans are compared.
     pub fn total(&self, scalar: i64) -> i64 {
         // The thread that starts transfers does not compute meanwhile: many small tiles are no gain.
         let starts = self.starts.saturating_mul(scalar);
@@ -78,7 +96,8 @@ impl Cost {
     /// that it finds alike, [`total`](Self::total) takes those that load less at once.
     pub fn price(&self, scalar: i64) -> i64 {
         if self.in_order {
-            return self.total(scalar);
+            let starts = self.starts.saturating_mul(scalar);
+            return self.taken().saturating_add(starts);
         }
         let sum = |parts: &[i64]| parts.iter().copied().fold(0, i64::saturating_add);
         let (load, longest) = (self.loading(), self.longest());
@@ -87,7 +106,7 @@ impl Cost {
             .max(sum(&[load, self.trip, self.last]))
             .max(sum(&[self.first, self.tile, self.store]))
             .saturating_sub(longest);
-        let beside = sum(&[self.work(), ends, self.exposed]);
+        let beside = sum(&[self.taken(), ends, self.exposed]);
         // Never longer than one after the other.
         let serial = sum(&[self.compute, load, self.store, self.issue]);
         let starts = self.starts.saturating_mul(scalar);
@@ -107,12 +126,15 @@ impl Cost {
         longest.max(self.issue)
     }
 
-    /// The part of it that does not come from waits and starts.
+    /// The part of [`total`](Self::total) that does not come from waits and starts.
     pub(super) fn work(&self) -> i64 {
-        let moved = self
-            .load
-            .saturating_add(self.store)
-            .saturating_add(self.issue);
+        let more = self.moved().saturating_mul(self.worth);
+        self.taken().saturating_add(more)
+    }
+
+    /// The same in cycles that it takes.
+    fn taken(&self) -> i64 {
+        let moved = self.moved().saturating_add(self.issue);
         let all = self.compute.saturating_add(moved);
         if self.in_order {
             return all;

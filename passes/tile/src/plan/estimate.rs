@@ -140,6 +140,7 @@ impl<'a> Estimate<'a> {
         };
         let mut fixed = Cost {
             in_order: target.info.in_order,
+            worth: budget.worth,
             ..Cost::default()
         };
         estimate.plan.busy = estimate.busy();

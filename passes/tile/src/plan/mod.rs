@@ -46,7 +46,7 @@ use crate::matching::{Assignment, By, Joined, Mismatch};
 pub use beyond::{adds_nothing, gives_zero};
 pub use blocks::Block;
 pub use blocks::{boxes, columns, rows, takes_any_rows};
-pub use cost::Cost;
+pub use cost::{Cost, Price};
 pub use hold::{Hold, held, hold};
 use in_place::{Over, fits_in_place, written_over};
 use known::Ways;
@@ -81,6 +81,8 @@ pub struct Budget {
     pub join: Join,
     /// Whether equal cores share the loops of a group; if not, it is planned for one of them.
     pub cores: bool,
+    /// How many cycles more each cycle of an engine counts as where plans are compared: many where bytes decide, not cycles.
+    pub worth: i64,
 }
 
 /// Which products in groups may be in fewer groups, with zeros between what becomes one.
@@ -249,7 +251,7 @@ impl Plan {
     }
     /// Cycles of the engines, by the estimate.
     fn moved(&self) -> i64 {
-        self.cost.load.saturating_add(self.cost.store)
+        self.cost.moved()
     }
     /// Whether it is to be taken in the place of another one, by its cycles and by what it moves.
     pub fn is_less(&self, other: &Self) -> bool {

@@ -233,7 +233,7 @@ pub(super) fn divisions(
     let vectors = Arc::clone(&search.vectors);
     let choices = Choices::new(options, budget.limit);
     let with = (group, target, way);
-    let shapes = Shapes::new(with, elems, &places, &vectors, &space.block, budget.depth);
+    let shapes = Shapes::new(with, elems, &places, &vectors, &space.block, budget);
     let mut tried = Tried {
         factors: factors(&shapes, &mut space, &choices),
         ready: match search.all {
@@ -262,14 +262,8 @@ pub(super) fn divisions(
             for (size, sizes) in space.tile.iter_mut().zip(&choices.options) {
                 *size = sizes[0];
             }
-            tried.each(
-                with,
-                &choices,
-                &mut space,
-                search,
-                rank,
-                (1, &Cost::default()),
-            );
+            let none = tried.shapes.none.clone();
+            tried.each(with, &choices, &mut space, search, rank, (1, &none));
         } else {
             for tile in choices.every(1) {
                 space.tile = tile;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use tir::{LinearMap, Name, Type};
 
+use super::cost::Cost;
 use super::estimate::OnUnit;
 use super::lanes::Lanes;
 use super::places::Places;
@@ -18,7 +19,7 @@ use super::strip::Strip;
 use super::traffic::{Fixed, Moved, Traffic, bytes};
 use super::unit::{UnitChoice, Way, out_order};
 use super::vectors::Vectors;
-use super::{Strips, Target};
+use super::{Budget, Strips, Target};
 use crate::group::{Group, Input, Operand, Out};
 use crate::layout::{Space, Tile};
 
@@ -42,8 +43,8 @@ pub(super) struct Shapes<'a> {
     on_unit: Option<Arc<OnUnit<'a>>>,
     /// What is moved, where nothing is computed.
     moving: Option<Moving>,
-    /// Whether all is done one after the other.
-    in_order: bool,
+    /// What nothing costs: how costs are counted.
+    pub(super) none: Cost,
     /// Cycles of the thread for a scalar operation.
     thread: i64,
 }
@@ -164,7 +165,7 @@ impl<'a> Shapes<'a> {
         places: &'a Places<'a>,
         vectors: &Vectors,
         block: &[i64],
-        depth: i64,
+        budget: Budget,
     ) -> Self {
         let unit = way.unit();
         let unit_out = unit.and_then(|c| out_order(target, &c.assignment));
@@ -204,7 +205,11 @@ impl<'a> Shapes<'a> {
         Self {
             on_unit: on_unit.map(Arc::new),
             moving: moving_all,
-            in_order: target.info.in_order,
+            none: Cost {
+                in_order: target.info.in_order,
+                worth: budget.worth,
+                ..Cost::default()
+            },
             thread: i64::try_from(target.info.thread_cycles(1)).unwrap_or(i64::MAX),
             operands: group.operands.iter().map(moving).collect(),
             results: Known::new((0..rank).filter(moves).collect()),
@@ -216,7 +221,7 @@ impl<'a> Shapes<'a> {
                 operands: (0..group.operands.len()).map(wanted).collect(),
                 out: group.out.linear().map(Arc::new),
                 slides: (0..rank).map(|d| slides(group, d)).collect(),
-                depth,
+                depth: budget.depth,
                 group,
                 way,
                 places,

@@ -128,7 +128,7 @@ fn candidates(
     let mut found = Vec::new();
     let vectors = Arc::clone(&search.vectors);
     let with = (group, target, &way);
-    let mut shapes = Shapes::new(with, elems, &places, &vectors, &space.block, budget.depth);
+    let mut shapes = Shapes::new(with, elems, &places, &vectors, &space.block, budget);
     for tile in Choices::new(options, budget.limit).every(1) {
         space.tile = tile;
         let operands = shapes.operands(&space, None);

@@ -10,7 +10,7 @@ use super::{Known, singles, whole};
 use crate::apart::Apart;
 use crate::behind::Behind;
 use crate::chain::{Limits, Single, partition};
-use crate::plan::{Budget, Target};
+use crate::plan::{Budget, Price, Target};
 use crate::steps::{Steps, candidates, split};
 use crate::strides::Strides;
 
@@ -262,8 +262,10 @@ fn groups(
 
 /// The nests of a function by the estimate.
 pub(super) struct Nests {
-    /// Cycles of all of them.
+    /// Cycles of all of them, each for itself, before tensors stay between them.
     pub(super) cycles: i64,
+    /// What all of them take one behind another, if they are to be written.
+    pub(super) price: Option<Price>,
     /// The same with what stays between them, each nest for itself.
     stay: Option<i64>,
     /// What each computes.
@@ -289,6 +291,7 @@ pub(super) fn nests(
     let here = |nest: &HashSet<OpId>| nest.iter().filter_map(|op| from.get(op).copied()).collect();
     Some(Nests {
         cycles: chains.cycles,
+        price: chains.price,
         stay: chains.stay,
         of: chains.nests.iter().map(|(nest, _)| here(nest)).collect(),
     })

@@ -30,7 +30,7 @@ use tir_tensor::Generic;
 use crate::chain::{Chains, Cuts, Limits, Resident, Single, Stage, partition};
 use crate::group::Scope;
 use crate::near::{is_in, is_near};
-use crate::plan::{Budget, Plan, Target, TooLarge};
+use crate::plan::{Budget, Plan, Price, Target, TooLarge};
 use crate::section::{self, Sections};
 pub(crate) use edits::behind;
 use edits::{drop_empty, erase_dead, load_once, replace, settle_in};
@@ -41,7 +41,7 @@ use report::{
     without_unit,
 };
 
-/// The cycles of all nests of a function by the estimate that chooses tiles; `None` where a group does not fit.
+/// What all nests of a function take by the estimate that chooses tiles; `None` where a group does not fit.
 ///
 /// The function is left as it is when its tiles are chosen.
 pub fn price(
@@ -50,7 +50,11 @@ pub fn price(
     budget: Budget,
     limits: Option<Limits>,
     known: &mut Known,
-) -> Option<i64> {
+) -> Option<Price> {
+    let one = |cycles: i64| Price {
+        cycles,
+        weighed: cycles,
+    };
     if !oversized(func, target).is_empty() {
         return None;
     }
@@ -59,7 +63,9 @@ pub fn price(
     let (group, limits) = settled(func, target, budget, limits, false, known);
     if target.inner.is_some() {
         let scope = whole(func, group);
-        return Some(sections(func, &scope, (target, budget, all), known)?.cycles);
+        return Some(one(
+            sections(func, &scope, (target, budget, all), known)?.cycles
+        ));
     }
     match limits {
         Some(limits) => {
@@ -67,7 +73,7 @@ pub fn price(
                 written: true,
                 ..limits
             };
-            Some(nests(func, &group, (target, budget, limits), known)?.cycles)
+            nests(func, &group, (target, budget, limits), known)?.price
         }
         None => {
             let scope = whole(func, group);
@@ -76,10 +82,16 @@ pub fn price(
             known.plans = plans.into_known();
             let thread = i64::try_from(target.info.thread_cycles(1)).unwrap_or(i64::MAX);
             let prices = singles?;
-            let prices = prices
-                .iter()
-                .map(|single| single.apart().1.cost.price(thread));
-            Some(prices.fold(0, i64::saturating_add))
+            let prices = prices.iter().map(|single| single.apart().1.cost.clone());
+            let worth = budget.worth;
+            Some(prices.fold(Price::default(), |sum, cost| {
+                let cycles = cost.price(thread);
+                let more = cost.moved().saturating_mul(worth);
+                Price {
+                    cycles: sum.cycles.saturating_add(cycles),
+                    weighed: sum.weighed.saturating_add(cycles).saturating_add(more),
+                }
+            }))
         }
     }
 }

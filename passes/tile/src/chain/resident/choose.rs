@@ -21,6 +21,8 @@ pub struct Far {
     pub op: OpId,
     /// Why.
     pub why: &'static str,
+    /// The groups that compute it and read it by number, the first and the last.
+    pub(in crate::chain) groups: (usize, usize),
     /// Bytes that it moves: it is stored once, and loaded by each nest that reads it.
     pub bytes: i64,
     /// What there is to say of what would help.
@@ -134,6 +136,10 @@ impl Planner<'_> {
         };
         Far {
             op: self.singles[state.nests[first].first].op,
+            groups: (
+                state.nests[last].first,
+                state.nests[first].groups().end.saturating_sub(1),
+            ),
             why,
             bytes: bytes.saturating_mul(times.saturating_add(1)),
             help,

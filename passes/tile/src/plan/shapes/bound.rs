@@ -81,18 +81,17 @@ impl Moving {
     }
 
     /// What it takes at least in so many tiles.
-    fn least(&self, tiles: i64, in_order: bool) -> Cost {
+    fn least(&self, tiles: i64, none: &Cost) -> Cost {
         let [load, store] = self.latency;
         let less = tiles.saturating_mul(self.granule.max(1));
         let moved = self.bytes.saturating_sub(less).max(0) / self.rate;
         Cost {
-            in_order,
             load: load.saturating_mul(tiles),
             store: store.saturating_mul(tiles).saturating_add(moved),
             first: load,
             last: store,
             starts: tiles.saturating_mul(2),
-            ..Cost::default()
+            ..none.clone()
         }
     }
 }
@@ -119,7 +118,7 @@ impl Shapes<'_> {
     pub(in crate::plan) fn cycles(&self, calls: i64) -> i64 {
         match &self.moving {
             None => self.calling.least(calls.saturating_mul(self.call)),
-            Some(moving) => self.total(&moving.least(calls, self.in_order)),
+            Some(moving) => self.total(&moving.least(calls, &self.none)),
         }
     }
 
@@ -173,7 +172,6 @@ impl Shapes<'_> {
             None => 0,
         };
         let cost = Cost {
-            in_order: self.in_order,
             compute,
             ..loads.clone()
         };
@@ -238,7 +236,7 @@ impl Shapes<'_> {
             load: self.loading.least(load),
             first,
             starts,
-            ..Cost::default()
+            ..self.none.clone()
         };
         (cost, near)
     }
@@ -256,10 +254,7 @@ impl Shapes<'_> {
         if !known || self.loading.cores > 1 || parts.strips.is_some() {
             return None;
         }
-        let mut cost = Cost {
-            in_order: self.in_order,
-            ..loads.clone()
-        };
+        let mut cost = loads.clone();
         let issue = self.made.places.store.issue;
         for stored in parts.results.traffic.iter() {
             cost.store = cost.store.saturating_add(stored.cycles);

@@ -128,7 +128,10 @@ fn text(rows: &[Row]) -> String {
         let apart = row.apart.iter().map(|o| format!("b{o}"));
         let costs = row.costs.iter().map(|(o, cost)| format!("b{o}:{cost}"));
         let apart: Vec<String> = apart.chain(costs).collect();
-        let number = |said: bool, n: u64| said.then(|| n.to_string()).unwrap_or_default();
+        let number = |said: bool, n: u64| match said {
+            true => n.to_string(),
+            false => String::new(),
+        };
         let within = row.within.map(|of| format!("b{of}+{}", row.at));
         let _ = writeln!(
             text,

@@ -20,6 +20,7 @@
 //! Work in flight is followed apart from this ([`waits`]): what is reported there is wrong in any case, what is not may be, as
 //! bytes may be used by parts, and buffers chosen when the program runs.
 
+mod reachable;
 mod waits;
 
 use std::collections::{BTreeSet, HashMap};

@@ -4,7 +4,8 @@
 //! way there and nothing since may have ended it. A wait ends it if one of its tokens may be that of the work, or of later
 //! work or marks that certainly or possibly end behind it: those of its queue, those that wait for one of these, and what comes behind
 //! such on their queues. So work flies only where no wait, no queue and no token in between can have ordered anything: what is said here is
-//! wrong in each run that comes there.
+//! wrong in each run that comes there. Where no data decide whether a run comes there ([`reachable`](super::reachable)), none may, and nothing
+//! is said: what orders work need not order what never runs.
 //!
 //! Bytes are certainly shared where one side writes a whole buffer (or reads it, as a transfer reads its tile) and the other touches
 //! some byte within. Memrefs that may be several buffers, or lie where no constant says, count for nothing.
@@ -15,6 +16,7 @@ use tir::interfaces::{overwritten, region_edges, successor_edges};
 use tir::{Ir, Name, OpId, Type, Value};
 use tir_accel::{DmaStart, DmaWait, MachineInfo, Mark, token};
 
+use super::reachable::Reachable;
 use super::{Checker, successors};
 
 /// The most that flies at a time; of more the oldest is forgotten.
@@ -143,6 +145,8 @@ impl Waits<'_, '_> {
                 out.insert(found);
             });
         }
+        let mut reachable = Reachable::new(ir);
+        out.retain(|found| reachable.by_data(found.user));
         out
     }
 

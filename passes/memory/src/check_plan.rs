@@ -42,7 +42,7 @@ struct Placed {
 }
 
 /// All that is wrong with the plan of the function at the root of an arena.
-pub fn check_plan(ir: &Ir, machine: &MachineInfo) -> Vec<Diagnostic> {
+pub fn check_plan(ir: &Ir, machine: &MachineInfo, in_flight: bool) -> Vec<Diagnostic> {
     let mut out = Vec::new();
     let mut all: Vec<Placed> = Vec::new();
     for op in ir.walk_ids() {
@@ -99,7 +99,7 @@ pub fn check_plan(ir: &Ir, machine: &MachineInfo) -> Vec<Diagnostic> {
             certain: true,
         });
     }
-    let (pairs, early) = conflicts(ir, machine, &all);
+    let (pairs, early) = conflicts(ir, machine, &all, in_flight);
     for (a, b) in pairs {
         let (x, y) = (&all[a], &all[b]);
         let name = |p: &Placed| {
@@ -163,6 +163,7 @@ fn conflicts(
     ir: &Ir,
     machine: &MachineInfo,
     all: &[Placed],
+    in_flight: bool,
 ) -> (BTreeSet<(usize, usize)>, BTreeSet<waits::TooEarly>) {
     let ops = ir.walk_ids();
     let order: HashMap<OpId, usize> = ops.iter().enumerate().map(|(i, op)| (*op, i)).collect();
@@ -211,7 +212,10 @@ fn conflicts(
             break;
         }
     }
-    let early = waits::too_early(&run, machine, &ops);
+    let early = match in_flight {
+        true => waits::too_early(&run, machine, &ops),
+        false => BTreeSet::new(),
+    };
     (run.bad, early)
 }
 

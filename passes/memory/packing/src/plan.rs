@@ -120,7 +120,7 @@ const HARDER: usize = 8;
 /// Steps of [`solve`] that [`plan`] takes.
 pub const PLAN_STEPS: u64 = 20_000;
 
-/// Steps of [`solve`] where a plan is more than one in [`FAR`] above what none is lower than: a fifth of a second.
+/// Steps of [`solve`] where a plan is more than one in `FAR` above what none is lower than: a fifth of a second.
 pub const LONG_STEPS: u64 = 250_000;
 
 /// See [`LONG_STEPS`].

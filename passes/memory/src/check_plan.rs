@@ -290,20 +290,25 @@ fn points_to(ir: &Ir, all: &[Placed], ops: &[OpId]) -> HashMap<Value, BTreeSet<u
     for (index, placed) in all.iter().enumerate() {
         out.insert(placed.view, BTreeSet::from([index]));
     }
+    hand_on(&mut out, &pairs);
+    out
+}
+
+/// Adds what values stand for to all that they are handed on to, until nothing is new.
+fn hand_on<T: Ord + Clone>(known: &mut HashMap<Value, BTreeSet<T>>, pairs: &[(Value, Value)]) {
     let mut changed = true;
     while changed {
         changed = false;
-        for (from, to) in &pairs {
-            let Some(given) = out.get(from).cloned() else {
+        for (from, to) in pairs {
+            let Some(given) = known.get(from).cloned() else {
                 continue;
             };
-            let taken = out.entry(*to).or_default();
+            let taken = known.entry(*to).or_default();
             let before = taken.len();
             taken.extend(given);
             changed |= taken.len() != before;
         }
     }
-    out
 }
 
 fn region_edges_of(ir: &Ir, op: OpId) -> Vec<RegionEdge> {

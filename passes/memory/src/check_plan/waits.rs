@@ -4,7 +4,7 @@
 //! way there and nothing since may have ended it. A wait ends it if one of its tokens may be that of the work, or of later
 //! work or marks that certainly or possibly end behind it: those of its queue, those that wait for one of these, and what comes behind
 //! such on their queues. So work flies only where no wait, no queue and no token in between can have ordered anything: what is said here is
-//! wrong in each run that comes there. Where no data decide whether a run comes there ([`reachable`](super::reachable)), none may, and nothing
+//! wrong in each run that comes there, but for transfers that leave their tensor: they count as ones that move their whole tile. Where no data decide whether a run comes there ([`reachable`](super::reachable)), none may, and nothing
 //! is said: what orders work need not order what never runs.
 //!
 //! Bytes are certainly shared where one side writes a whole buffer (or reads it, as a transfer reads its tile) and the other touches
@@ -17,7 +17,7 @@ use tir::{Ir, Name, OpId, Type, Value};
 use tir_accel::{DmaStart, DmaWait, MachineInfo, Mark, token};
 
 use super::reachable::Reachable;
-use super::{Checker, successors};
+use super::{Checker, hand_on, successors};
 
 /// The most that flies at a time; of more the oldest is forgotten.
 const FLYING: usize = 64;
@@ -97,19 +97,7 @@ fn tokens(ir: &Ir, ops: &[OpId]) -> HashMap<Value, BTreeSet<OpId>> {
             out.insert(result, BTreeSet::from([*op]));
         }
     }
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for (from, to) in &pairs {
-            let Some(given) = out.get(from).cloned() else {
-                continue;
-            };
-            let taken: &mut BTreeSet<OpId> = out.entry(*to).or_default();
-            let before = taken.len();
-            taken.extend(given);
-            changed |= taken.len() != before;
-        }
-    }
+    hand_on(&mut out, &pairs);
     out
 }
 

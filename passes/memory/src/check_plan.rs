@@ -17,7 +17,7 @@
 //! regions, to blocks. A memref result of an op that says nothing is a view of all its memref
 //! operands.
 //!
-//! Work in flight is followed apart from this (`waits`): what is reported there is wrong in any case, what is not may be, as
+//! Work in flight is followed apart from this (`waits`), where it is asked for: what is not reported there may still be wrong, as
 //! bytes may be used by parts, and buffers chosen when the program runs.
 
 mod reachable;

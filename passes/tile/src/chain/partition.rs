@@ -87,13 +87,12 @@ struct Kept {
 }
 
 impl Kept {
-    fn new(found: Found, flat: bool) -> Self {
-        let parts = found.stage.sums_in_parts();
+    fn new(cx: &Context<'_>, found: Found, flat: bool) -> Self {
         Self {
-            parts,
+            parts: found.stage.sums_in_parts(),
+            text: found.text(cx),
             plan: found.plan,
             cycles: found.cycles,
-            text: found.text,
             flat,
         }
     }
@@ -304,7 +303,7 @@ pub fn partition(
             }
             let found = known.entry(signature).or_insert_with(|| {
                 let root = &singles[first].group;
-                let found = chain(&cx, root, None, here).map(|found| Kept::new(found, false));
+                let found = chain(&cx, root, None, here).map(|found| Kept::new(&cx, found, false));
                 let flat = FlatChain::new(root, &makers).and_then(|flat| {
                     let makers = flat.makers();
                     let cx = Context {
@@ -312,7 +311,7 @@ pub fn partition(
                         ..cx
                     };
                     let found = chain(&cx, &flat.root, None, here).ok()?;
-                    Some(Kept::new(found, true))
+                    Some(Kept::new(&cx, found, true))
                 });
                 let better = |flat: &Kept| match &found {
                     Ok(found) => flat.cycles < found.cycles,

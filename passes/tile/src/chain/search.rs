@@ -9,7 +9,7 @@ use tir::AffineExpr;
 use super::cores::Cores;
 use super::cost::{cost, each, fill_again, serial, used, widen};
 use super::keep::keep;
-use super::least::others;
+use super::least::Others;
 use super::pipeline::pipelines;
 use super::resident::{PLENTY, SLACK};
 use super::ring::{Rows, turn};
@@ -32,8 +32,6 @@ pub(super) struct Found {
     pub(super) stage: Stage,
     /// Cycles by the estimate.
     pub(super) cycles: i64,
-    /// The estimate as text: cycles by cause, near memory, tiles and loops of the root.
-    pub(super) text: String,
     /// The plan of the root as it was before the others were known.
     pub(super) plan: Plan,
 }
@@ -142,7 +140,7 @@ fn chain_as(
     };
     let overlap = overlap(cx, &root);
     // With a plan for the root there is nothing to choose.
-    let others = if plan.is_none() { others(cx, &root) } else { 0 };
+    let others = plan.is_none().then(|| Others::of(cx, &root));
     let text = "no unit computes it where others do in near memory";
     let mut why = Refused::Never(text.to_string());
     let mut best: Option<Found> = None;
@@ -157,10 +155,9 @@ fn chain_as(
             }
             break;
         }
-        // What stays near is not loaded again; what is computed is computed.
-        let least = (plan.cycles - plan.cost.load).saturating_add(others) / cores;
-        if others > 0 && least.saturating_add(least / MARGIN) > most {
-            if best.is_none() {
+        let least = others.as_ref().map_or(0, |others| others.least(&plan)) / cores;
+        if least.saturating_add(least / MARGIN) > most {
+            if best.is_none() && !matches!(why, Refused::TooLarge(_)) {
                 why = Refused::Never("its stages take too long".to_string());
             }
             continue;
@@ -188,20 +185,23 @@ fn chain_as(
     best.ok_or(why)
 }
 
-/// An estimate as text: the root, and how the others run.
-fn described(cx: &Context<'_>, stage: &Stage) -> String {
-    let how = match (stage.turns > 1, stage.rings().next()) {
-        (true, None) => "stages beside each other",
-        (true, Some(_)) => "stages beside each other, rows of windows stay",
-        (false, _) => "stages one after the other",
-    };
-    let parts = if stage.sums_in_parts() {
-        ", sums in parts"
-    } else {
-        ""
-    };
-    let root = line(&stage.group, cx.target, &stage.plan);
-    format!("{how}{parts}, {root}")
+impl Found {
+    /// The estimate as text: how the stages run, and of the root cycles by cause, near memory, tiles and loops.
+    pub(super) fn text(&self, cx: &Context<'_>) -> String {
+        let stage = &self.stage;
+        let how = match (stage.turns > 1, stage.rings().next()) {
+            (true, None) => "stages beside each other",
+            (true, Some(_)) => "stages beside each other, rows of windows stay",
+            (false, _) => "stages one after the other",
+        };
+        let parts = if stage.sums_in_parts() {
+            ", sums in parts"
+        } else {
+            ""
+        };
+        let root = line(&stage.group, cx.target, &stage.plan);
+        format!("{how}{parts}, {root}")
+    }
 }
 
 /// How often producers compute their sums in smaller parts at most.
@@ -456,7 +456,6 @@ fn made(
     stage.plan.cycles = cycles;
     stage.plan.cost = cost;
     Ok(Found {
-        text: described(cx, &stage),
         stage,
         cycles,
         plan: first,

@@ -19,6 +19,7 @@ mod hold;
 mod in_place;
 mod known;
 mod lanes;
+mod least;
 pub(crate) mod listing;
 mod peel;
 mod places;
@@ -51,6 +52,7 @@ pub use hold::{Hold, held, hold};
 use in_place::{Over, fits_in_place, written_over};
 use known::Ways;
 pub(crate) use lanes::Lanes;
+pub(crate) use least::{Least, least};
 pub use peel::Peel;
 pub use places::{Excess, excess};
 use search::{Search, divisions};
@@ -61,7 +63,7 @@ pub use strip::Strips;
 pub use target::Target;
 pub use traffic::{Holder, near_bytes};
 pub(crate) use unit::out_order;
-use unit::{UnitChoice, Way, candidates};
+use unit::{Way, candidates};
 pub use unit::{nearest, otherwise};
 
 /// What the planner may use.
@@ -433,27 +435,6 @@ pub fn stages(
     // They are remembered, a few of very many.
     plans.shrink_to_fit();
     plans
-}
-
-/// The least cycles that units take for the points of a group however it is divided; 0 if no intrinsic takes them.
-pub fn least(ir: &Ir, group: &Group, target: &Target<'_>) -> i64 {
-    let points = group.domain[..group.core].iter().copied();
-    let points = points.fold(1, i64::saturating_mul);
-    let cycles = |choice: UnitChoice| {
-        choice.assignment.intrinsic()?;
-        let called = target.called(&choice.assignment)?;
-        // Some calls do more than one thing, and may be as quick.
-        let calls = [Some(called.cycles), choice.peel.first, choice.peel.last];
-        let call = calls.into_iter().flatten().min()?;
-        let block = choice.assignment.unit_dims.iter().flatten();
-        let block = block.fold(1, |all: i64, (_, points)| all.saturating_mul(*points));
-        let held = called.held();
-        let lanes = Lanes::of(target, &Way::Unit(choice), held);
-        Some(lanes.least(points.saturating_mul(call) / block.max(1)))
-    };
-    let all = candidates(ir, group, target, &[]).0;
-    let all: Option<Vec<i64>> = all.into_iter().map(cycles).collect();
-    all.and_then(|all| all.into_iter().min()).unwrap_or(0)
 }
 
 /// How many plans of a producer are tried at most.

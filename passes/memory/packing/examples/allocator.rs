@@ -11,25 +11,25 @@ use tir_packing::{
     Buffer, Certificate, Kept, Options, Plan, Problem, STEPS, check, keep_apart, solve,
 };
 
-/// A name, a size in bytes, when it lives, and the bytes in which it must lie if it matters. A step of the program is a unit of time; a buffer
+/// A name, a size in bytes, when it lives (from, to), and the bytes in which it must lie if it matters. A step of the program is a unit of time; a buffer
 /// lives from the step that writes it until after the last that reads it.
-type Row = (&'static str, u64, &'static [Range<u64>], Option<Range<u64>>);
+type Row = (&'static str, u64, &'static [(u64, u64)], Option<Range<u64>>);
 
 /// The far memory. `sum` is written anew at step 6, what it held before is no longer read at step 3.
 const FAR: &[Row] = &[
-    ("conv1", 802_816, &[0..2], None),
-    ("pool1", 200_704, &[1..5], None),
-    ("expand", 602_112, &[2..4], None),
-    ("sum", 200_704, &[0..3, 6..8], None),
-    ("logits", 4_000, &[6..8], None),
+    ("conv1", 802_816, &[(0, 2)], None),
+    ("pool1", 200_704, &[(1, 5)], None),
+    ("expand", 602_112, &[(2, 4)], None),
+    ("sum", 200_704, &[(0, 3), (6, 8)], None),
+    ("logits", 4_000, &[(6, 8)], None),
 ];
 
 /// The near memory: 8 KiB in banks of 2 KiB. Something outside writes the input to its first bytes.
 const NEAR: &[Row] = &[
-    ("input", 1_536, &[0..2], Some(0..1_536)),
-    ("row", 1_536, &[1..4], None),
-    ("weights", 1_024, &[1..4], None),
-    ("total", 512, &[2..6], Some(2_048..4_096)),
+    ("input", 1_536, &[(0, 2)], Some(0..1_536)),
+    ("row", 1_536, &[(1, 4)], None),
+    ("weights", 1_024, &[(1, 4)], None),
+    ("total", 512, &[(2, 6)], Some(2_048..4_096)),
 ];
 const BANK: u64 = 2_048;
 
@@ -55,7 +55,9 @@ fn problem(rows: &[Row]) -> Result<Problem, Box<dyn Error>> {
         within: within.clone(),
         ..Buffer::new(name, *size)
     });
-    let lives = rows.iter().map(|(_, _, lives, _)| lives.to_vec());
+    let lives = rows
+        .iter()
+        .map(|(_, _, lives, _)| lives.iter().map(|(from, to)| *from..*to).collect());
     Ok(Problem::from_lives(buffers.collect(), lives.collect())?)
 }
 

@@ -253,7 +253,7 @@ impl Run<'_, '_> {
             return None;
         }
         let (rules, is_left) = (self.rules, |j: &usize| node.offsets[*j].is_none());
-        let end = |i: usize| match rules.partners[i].iter().any(|j| is_left(j)) {
+        let end = |i: usize| match rules.partners[i].iter().any(is_left) {
             true => rules.bank_end(i, node.base[i]),
             false => node.base[i] + rules.size[i],
         };

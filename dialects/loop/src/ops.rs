@@ -3,8 +3,8 @@
 use tir::constraints::{BOOL, INDEX};
 use tir::interfaces::{RegionBranchLike, RegionEdge, RegionPoint};
 use tir::{
-    Canonicalize, DYNAMIC, Decline, Failure, Ir, LoopLike, Op, OpId, OpRef, PatternSet, RegionId,
-    Rets, Type, Value, Verify,
+    Canonicalize, DYNAMIC, Decline, Failure, Interval, Ir, LoopLike, Op, OpId, OpRef, PatternSet,
+    RegionId, Rets, Type, Value, Verify,
 };
 
 /// Runs its region for each index from the lower bound up to below the upper one. Values that
@@ -140,6 +140,12 @@ impl LoopLike for For {
     }
     fn trip_count(&self, _: OpRef<'_>) -> Option<i64> {
         For::trip_count(self)
+    }
+    fn counter(&self, op: OpRef<'_>) -> Option<(Value, Interval)> {
+        let ([low, _, step], last) = (self.static_range()?, For::trip_count(self)? - 1);
+        let value = op.ir.args(op.ir.entry(self.body)?).next()?;
+        let high = low.checked_add(step.checked_mul(last)?)?;
+        (last >= 0).then(|| (value, Interval::new(low, high)))
     }
 }
 /// An edge with values in their order.

@@ -9,6 +9,9 @@
 //! first fault ends the run. Clocks know nothing of time, and time nothing of clocks: what is a race
 //! is one for every latency. A recorder checks what it needs to number things and runs nothing.
 
+mod recorder;
+mod twin;
+
 use std::collections::VecDeque;
 
 use crate::alloc::{Alloc, Buffers};
@@ -169,98 +172,6 @@ impl<'p> Machine<'p> {
             queues,
             options,
             spec,
-        })
-    }
-
-    /// A machine that keeps what is issued, at most `limit` steps, and runs none of it: tokens
-    /// are names only, nothing takes time, and no order is checked.
-    pub fn recorder(spec: MachineSpec, limit: u64) -> Result<Machine<'p>> {
-        let options = Options {
-            data: false,
-            ..Options::default()
-        };
-        let mut machine = Machine::new(spec, options)?;
-        let recording = Recording::new(&machine.spec, machine.queues.len(), limit);
-        machine.recording = Some(Box::new(recording));
-        Ok(machine)
-    }
-
-    /// What a recorder has kept.
-    pub fn into_recording(self) -> Option<Recording> {
-        let mut recording = *self.recording?;
-        recording.name(self.sites, self.labels);
-        Some(recording)
-    }
-
-    /// Whether it keeps what is issued instead of running it.
-    pub fn is_recorder(&self) -> bool {
-        self.recording.is_some()
-    }
-
-    /// Whether a recorder has reached its limit.
-    pub fn is_full(&self) -> bool {
-        self.recording.as_ref().is_some_and(|r| r.is_full())
-    }
-
-    /// Puts a note between the steps of a recorder.
-    pub fn note(&mut self, note: u32) -> Result<()> {
-        match &mut self.recording {
-            Some(recording) => recording.plain(Step::Note(note), Site(0)),
-            None => Ok(()),
-        }
-    }
-
-    /// Notes a period that is watched, or so many that are left out, in a recorder. `tokens` are those at hand.
-    pub fn note_period(
-        &mut self,
-        site: Site,
-        left_out: Option<u64>,
-        again: bool,
-        tokens: &[Token],
-    ) -> Result<()> {
-        let step = left_out.map_or(Step::Period(again), Step::LeftOut);
-        match &mut self.recording {
-            Some(recording) => recording.rounds(step, site, tokens),
-            None => Ok(()),
-        }
-    }
-
-    /// A machine in the same state that keeps no data; `None` while work is held back, or if it records.
-    pub(crate) fn fork(&self) -> Option<Machine<'static>> {
-        if self.held > 0 || self.recording.is_some() || self.options.data {
-            return None;
-        }
-        let queue = |queue: &Queue<'_>| Queue {
-            name: queue.name.clone(),
-            depth: queue.depth,
-            engine: queue.engine,
-            held: VecDeque::new(),
-            account: queue.account.clone(),
-        };
-        Some(Machine {
-            spec: self.spec.clone(),
-            options: self.options,
-            sites: self.sites.clone(),
-            labels: self.labels.clone(),
-            buffers: self.buffers.clone(),
-            works: self.works.clone(),
-            queues: self.queues.iter().map(queue).collect(),
-            clock: self.clock.clone(),
-            now: self.now,
-            bandwidth: self.bandwidth.clone(),
-            banks: self.banks.clone(),
-            semaphores: self.semaphores.clone(),
-            held: 0,
-            account: self.account.clone(),
-            layers: self.layers.clone(),
-            events: self.events.clone(),
-            memory_events: self.memory_events.clone(),
-            lives: self.lives.clone(),
-            memory_held: self.memory_held.clone(),
-            recording: None,
-            log: self.log.clone(),
-            far_fault: self.far_fault,
-            left_out: self.left_out,
         })
     }
 

@@ -4,7 +4,9 @@
 use std::collections::HashSet;
 use std::marker::PhantomData;
 
-use tir_core::{BlockId, Hook, Ir, Op, OpId, OpRef, RegionId, Role, Type, Value, operand_groups};
+use tir_core::{
+    BlockId, Hook, Interval, Ir, Op, OpId, OpRef, RegionId, Role, Type, Value, operand_groups,
+};
 
 /// Makes a trait object of what a record implements.
 pub struct Typed<T>(PhantomData<fn() -> T>);
@@ -52,6 +54,11 @@ pub trait LoopLike: Op {
     fn trip_count(&self, _op: OpRef<'_>) -> Option<i64> {
         None
     }
+    /// The argument of a body that counts, and what it may be: no iteration has another number. `None` if there is none, or
+    /// its numbers are not known.
+    fn counter(&self, _op: OpRef<'_>) -> Option<(Value, Interval)> {
+        None
+    }
 }
 
 /// [`LoopLike`] as an interface: `info.interface::<dyn Loop>()`.
@@ -60,6 +67,8 @@ pub trait Loop: Send + Sync {
     fn bodies(&self, ir: &Ir, op: OpId) -> Vec<RegionId>;
     /// How often the bodies of `op` run each time that control reaches it, if it is known.
     fn trip_count(&self, ir: &Ir, op: OpId) -> Option<i64>;
+    /// The argument of a body that counts, and what it may be.
+    fn counter(&self, ir: &Ir, op: OpId) -> Option<(Value, Interval)>;
 }
 
 impl<T: LoopLike> Loop for Typed<T> {
@@ -68,6 +77,9 @@ impl<T: LoopLike> Loop for Typed<T> {
     }
     fn trip_count(&self, ir: &Ir, op: OpId) -> Option<i64> {
         T::read(ir, op)?.trip_count(ir.op(op))
+    }
+    fn counter(&self, ir: &Ir, op: OpId) -> Option<(Value, Interval)> {
+        T::read(ir, op)?.counter(ir.op(op))
     }
 }
 
@@ -80,6 +92,12 @@ pub fn loop_like<T: LoopLike>() -> Hook {
 pub fn trip_count(ir: &Ir, op: OpId) -> Option<i64> {
     let known = ir.info(op)?.interface::<dyn Loop>()?;
     known.trip_count(ir, op)
+}
+
+/// The argument of a body of a loop that counts, and what it may be; `None` if the op is no loop, or that is not known.
+pub fn counter(ir: &Ir, op: OpId) -> Option<(Value, Interval)> {
+    let known = ir.info(op)?.interface::<dyn Loop>()?;
+    known.counter(ir, op)
 }
 
 /// Marks ops whose regions keep the constants that folding makes in them, instead of handing

@@ -17,15 +17,19 @@
 //! regions, to blocks. A memref result of an op that says nothing is a view of all its memref
 //! operands.
 //!
-//! Work in flight is followed apart from this (`waits`), where it is asked for: what is not reported there may still be wrong, as
-//! bytes may be used by parts, and buffers chosen when the program runs.
+//! Work in flight is followed apart from this (`waits`): what is not reported there may still be wrong, as bytes may be used by
+//! parts, and buffers chosen when the program runs.
 
+mod bits;
+mod moved;
 mod reachable;
 mod waits;
 
 use std::collections::{BTreeSet, HashMap};
 
-use tir::interfaces::{RegionEdge, RegionPoint, overwritten, region_edges, successor_edges};
+use tir::interfaces::{
+    RegionEdge, RegionPoint, overwritten, region_edges, successor_edges, trip_count,
+};
 use tir::{Access, Diagnostic, Effect, Ir, MemRefType, OpId, Traits, Type, Value};
 use tir_accel::MachineInfo;
 use tir_memref::alias::ViewFlow;
@@ -42,7 +46,7 @@ struct Placed {
 }
 
 /// All that is wrong with the plan of the function at the root of an arena.
-pub fn check_plan(ir: &Ir, machine: &MachineInfo, in_flight: bool) -> Vec<Diagnostic> {
+pub fn check_plan(ir: &Ir, machine: &MachineInfo) -> Vec<Diagnostic> {
     let mut out = Vec::new();
     let mut all: Vec<Placed> = Vec::new();
     for op in ir.walk_ids() {
@@ -99,7 +103,7 @@ pub fn check_plan(ir: &Ir, machine: &MachineInfo, in_flight: bool) -> Vec<Diagno
             certain: true,
         });
     }
-    let (pairs, early) = conflicts(ir, machine, &all, in_flight);
+    let (pairs, early) = conflicts(ir, machine, &all);
     for (a, b) in pairs {
         let (x, y) = (&all[a], &all[b]);
         let name = |p: &Placed| {
@@ -163,7 +167,6 @@ fn conflicts(
     ir: &Ir,
     machine: &MachineInfo,
     all: &[Placed],
-    in_flight: bool,
 ) -> (BTreeSet<(usize, usize)>, BTreeSet<waits::TooEarly>) {
     let ops = ir.walk_ids();
     let order: HashMap<OpId, usize> = ops.iter().enumerate().map(|(i, op)| (*op, i)).collect();
@@ -212,10 +215,7 @@ fn conflicts(
             break;
         }
     }
-    let early = match in_flight {
-        true => waits::too_early(&run, machine, &ops),
-        false => BTreeSet::new(),
-    };
+    let early = waits::too_early(&run, machine, &ops);
     (run.bad, early)
 }
 
@@ -249,8 +249,10 @@ fn behind(ir: &Ir, op: OpId, out: &mut Vec<OpId>) {
 
 /// What runs when control is at a point of an op with regions.
 fn leave(ir: &Ir, op: OpId, from: RegionPoint, out: &mut Vec<OpId>) {
+    let runs = trip_count(ir, op).is_some_and(|trips| trips > 0);
+    let past = |edge: &RegionEdge| [edge.from, edge.to] == [RegionPoint::Parent; 2];
     for edge in region_edges(ir, op, &|_| false) {
-        if edge.from != from {
+        if edge.from != from || runs && past(&edge) {
             continue;
         }
         match edge.to {

@@ -26,12 +26,9 @@ pass! {
 
 pass! {
     /// Checks, independently of the planner, that buffers with overlapping live ranges do not
-    /// overlap in memory.
-    pub struct CheckPlan = "check-plan" on "func.func" {
-        /// Report uses of bytes on which work certainly still runs, too, which a wait or a token must come before. A transfer counts as one
-        /// that moves its whole tile, also where it leaves its tensor.
-        pub in_flight: bool = false,
-    }
+    /// overlap in memory, and that no bytes are used on which work certainly still runs: a wait, a token or a queue must come
+    /// between.
+    pub struct CheckPlan = "check-plan" on "func.func" {}
 }
 
 pass! {
@@ -137,7 +134,7 @@ impl Pass for CheckPlan {
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         AttachedMachine::with(ir, cx, |ir, cx, info| {
             cx.unchanged();
-            let errors = crate::check_plan::check_plan(ir, info, self.in_flight);
+            let errors = crate::check_plan::check_plan(ir, info);
             if errors.is_empty() {
                 Ok(())
             } else {

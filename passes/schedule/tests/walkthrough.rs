@@ -62,7 +62,7 @@ fn lower(depth: i64, ring: bool, sync: bool) -> (Ir, OpId, MachineInfo) {
     let ir = module.child_mut(slot).unwrap();
     if depth <= 2 {
         plan_memory(ir, &machine).unwrap_or_else(|e| panic!("{:?}", e.diagnostic(ir, &machine)));
-        assert_eq!(check_plan(ir, &machine, true), []);
+        assert_eq!(check_plan(ir, &machine), []);
     }
     InsertTokens {
         sync,

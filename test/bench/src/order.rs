@@ -111,23 +111,28 @@ pub(crate) fn program(nodes: usize, seed: u64) -> String {
     text
 }
 
-/// The height of the plan and the largest live set of a program, with the order of the text or another.
-fn planned(path: &str, reorder: Option<[u64; 2]>) -> Result<([u64; 2], String), String> {
-    let mut args = vec![path.to_string(), "--fuse-graph".into()];
-    args.extend(
-        reorder
-            .map(|[states, tries]| format!("--reorder=states={states} tries={tries} print=true")),
-    );
+/// The passes that plan all buffers of a graph in one memory and print the plan, with what orders its operators.
+pub(crate) fn to_one_memory(order: Option<String>) -> Vec<String> {
+    let mut args = vec!["--fuse-graph".to_string()];
+    args.extend(order);
     let rest = [
         "--graph-to-tensor",
         "--canonicalize",
         "--bufferize",
         "--canonicalize",
         "--plan-memory=flat=64 print=true",
-        "-o",
-        "/dev/null",
     ];
     args.extend(rest.map(String::from));
+    args
+}
+
+/// The height of the plan and the largest live set of a program, with the order of the text or another.
+fn planned(path: &str, reorder: Option<[u64; 2]>) -> Result<([u64; 2], String), String> {
+    let reorder = reorder
+        .map(|[states, tries]| format!("--reorder=states={states} tries={tries} print=true"));
+    let mut args = vec![path.to_string()];
+    args.extend(to_one_memory(reorder));
+    args.extend(["-o", "/dev/null"].map(String::from));
     let said = run_for_text(&tool("tir-opt"), &args)?;
     let number = |after: &str| -> Option<u64> {
         let (_, rest) = said.split_once(after)?;

@@ -7,6 +7,7 @@ mod graphs;
 
 use std::path::Path;
 
+use crate::order::to_one_memory;
 use crate::{run_for_text, tool};
 
 /// Plans that must be as high as the largest live set, as a share.
@@ -48,15 +49,8 @@ fn heights(said: &str) -> Vec<[u64; 2]> {
 /// The ways to plan a graph, each with its arguments of tir-opt.
 fn ways(options: &Options) -> Vec<(&'static str, Vec<String>)> {
     let own = |args: &[&str]| args.iter().map(ToString::to_string).collect();
-    let rest = [
-        "--graph-to-tensor",
-        "--canonicalize",
-        "--bufferize",
-        "--canonicalize",
-        "--plan-memory=flat=64 print=true",
-    ];
-    let flat = |order: &[&str]| own(&[&["--fuse-graph"], order, &rest].concat());
-    let mut ways = vec![("text", flat(&[])), ("reorder", flat(&["--reorder"]))];
+    let reorder = to_one_memory(Some("--reorder".to_string()));
+    let mut ways = vec![("text", to_one_memory(None)), ("reorder", reorder)];
     if !options.flat {
         let npu = Path::new(env!("CARGO_MANIFEST_DIR")).join("../e2e/machines/npu.tir");
         let npu = npu.to_string_lossy().to_string();

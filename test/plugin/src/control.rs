@@ -5,7 +5,9 @@
 use tir::constraints::{BOOL, INDEX};
 use tir::interfaces::{RegionBranchLike, RegionEdge, RegionPoint};
 use tir::interp::CountedLoop;
-use tir::{Compiler, Failure, LoopLike, LowerToEval, Op, OpRef, RegionId, Type, Value, Verify};
+use tir::{
+    Compiler, Failure, Interval, LoopLike, LowerToEval, Op, OpRef, RegionId, Type, Value, Verify,
+};
 
 /// Runs its region so many times; the argument of the region is the number of the iteration, from 0.
 #[derive(Op)]
@@ -45,6 +47,10 @@ impl LoopLike for Repeat {
     }
     fn trip_count(&self, _: OpRef<'_>) -> Option<i64> {
         Some(self.times)
+    }
+    fn counter(&self, op: OpRef<'_>) -> Option<(Value, Interval)> {
+        let value = op.ir.args(op.ir.entry(self.body)?).next()?;
+        (self.times > 0).then(|| (value, Interval::new(0, self.times - 1)))
     }
 }
 impl RegionBranchLike for Repeat {

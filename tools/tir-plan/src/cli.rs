@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
 use tir::{Diagnostic, Loc, Name, Sources};
-use tir_packing::{Algorithm, STEPS, apart, solve};
+use tir_packing::{Algorithm, Kept, Plan, STEPS, apart, keep_apart, solve};
 use tir_plan_check::{Limits, Malformed, Shown, Valid};
 
 use crate::fields::place;
@@ -164,11 +164,27 @@ pub fn run(options: &Options, sources: &mut Sources) -> Result<Report, Diagnosti
             time: options.time_limit,
         };
         let mut found = solve(&space.problem, &solving);
+        let mut kept = None;
         if let (true, Some(capacity), Some(bank)) = (banked, capacity, space.bank)
-            && found.plan.height <= capacity
+            && found.bound <= capacity
         {
-            let plan = apart(&space.problem, &found.plan, capacity, bank, &space.costs());
-            found.plan = plan;
+            let costs = space.costs();
+            let moved = |plan: &Plan| apart(&space.problem, plan, capacity, bank, &costs);
+            if found.plan.height <= capacity {
+                found.plan = moved(&found.plan);
+            }
+            if found.plan.height > capacity || space.shared(&found.plan.offsets).1.is_some() {
+                let until = options.time_limit.map(|time| start + time);
+                let stop = &mut || until.is_some_and(|until| Instant::now() >= until);
+                let left = steps.saturating_sub(found.steps);
+                let must = &space.must;
+                let (ended, nodes) = keep_apart(&space.problem, capacity, bank, must, left, stop);
+                found.steps += nodes;
+                if let Kept::Plan(plan) = &ended {
+                    found.plan = moved(plan);
+                }
+                kept = Some((ended, nodes));
+            }
         }
         let took = start.elapsed().as_secs_f64();
         if options.progress {
@@ -177,7 +193,7 @@ pub fn run(options: &Options, sources: &mut Sources) -> Result<Report, Diagnosti
                 report.text += &format!("{:<12}{height} after {steps} steps, {method}\n", "plan");
             }
         }
-        let one = planned(space, several, &found, capacity, took);
+        let one = planned(space, several, (&found, kept.as_ref()), capacity, took);
         report.fits &= one.fits;
         report.text += &one.text;
         bounds += &certificate(space, several, &found);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fmt::Write;
 
-use tir_packing::{Certificate, LiveSet, Solution, check};
+use tir_packing::{Certificate, Kept, LiveSet, Solution, check};
 
 use crate::spaces::Space;
 
@@ -29,7 +29,7 @@ impl fmt::Display for Report {
 pub(crate) fn planned(
     space: &Space,
     several: bool,
-    found: &Solution,
+    (found, kept): (&Solution, Option<&(Kept, u64)>),
     capacity: Option<u64>,
     seconds: f64,
 ) -> Report {
@@ -61,10 +61,15 @@ pub(crate) fn planned(
     let gap = plan.height.saturating_sub(bound) as f64 / bound.max(1) as f64;
     line("gap", format!("{:.3} %", gap * 100.0));
     if let Some(capacity) = capacity {
-        let verdict = match (fits, bound > capacity) {
-            (true, _) => "fits",
-            (false, false) => "does not fit",
-            (false, true) => "does not fit, and no plan does",
+        let verdict = match (fits, bound > capacity, kept) {
+            (true, ..) => "fits".to_string(),
+            (false, true, _) => "does not fit, and no plan does".to_string(),
+            (false, false, Some((Kept::Impossible, nodes))) => {
+                format!(
+                    "does not fit, and no plan does that keeps banks: a search of {nodes} nodes"
+                )
+            }
+            (false, false, _) => "no plan was found that fits; there may be one".to_string(),
         };
         line("capacity", format!("{capacity}, {verdict}"));
     }

@@ -291,7 +291,15 @@ fn random_problems_are_planned_and_faults_are_found() {
         // Without the problem the plan is judged by what its own rows say.
         let alone = tir_plan_check::plan(None, &plan, &limits).unwrap();
         assert_eq!(alone, verdict);
-        let Ok(valid) = verdict else { continue };
+        let Ok(valid) = verdict else {
+            println!("seed {seed} is not planned:\n{report}");
+            // There is a plan, so nothing else may be said.
+            assert!(
+                !report.text.contains("no plan does"),
+                "seed {seed}: {report}"
+            );
+            continue;
+        };
         fit += 1;
         for (held, (_, shown)) in valid.spaces.iter().zip(&shown) {
             if let tir_plan_check::Shown::Bound(bound) = shown {
@@ -319,6 +327,6 @@ fn random_problems_are_planned_and_faults_are_found() {
     }
     std::fs::remove_dir_all(&files.folder).unwrap();
     println!("{count} problems of {buffers} buffers, {fit} planned; faults found: {seeded:?}");
-    assert!(fit * 10 >= count * 9, "{fit} of {count} planned");
+    assert!(fit * 100 >= count * 99, "{fit} of {count} planned");
     assert_eq!(seeded.len(), 10, "{seeded:?}");
 }

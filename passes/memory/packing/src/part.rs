@@ -124,6 +124,14 @@ impl Part {
         self.best.as_ref().map_or(self.ceiling, |best| best.0)
     }
 
+    /// Whether a search may still find a plan, where none higher than so much is wanted.
+    pub(crate) fn is_open(&self, enough: u64) -> bool {
+        match &self.best {
+            Some(best) => best.0 > enough,
+            None => self.bound < self.ceiling,
+        }
+    }
+
     /// Takes the offsets of a plan for all, if they are lower here.
     pub(crate) fn learn(&mut self, offsets: &[u64]) {
         let own: Vec<u64> = self.sets.buffer.iter().map(|&i| offsets[i]).collect();
@@ -253,7 +261,7 @@ impl Part {
 }
 
 /// The sequence 1, 1, 2, 1, 1, 2, 4, 1, …, from 1.
-fn luby(mut n: u64) -> u64 {
+pub(crate) fn luby(mut n: u64) -> u64 {
     loop {
         let whole = (n + 1).next_power_of_two();
         if whole == n + 1 {

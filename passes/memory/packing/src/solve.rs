@@ -334,10 +334,10 @@ impl Portfolio<'_> {
         for _ in 0..rounds {
             let mut open = false;
             for at in 0..parts.len() {
-                if self.done() {
+                if self.done() || self.late() {
                     return;
                 }
-                if parts[at].height() > self.bound.max(self.options.enough) {
+                if parts[at].is_open(self.bound.max(self.options.enough)) {
                     self.round(parts, at);
                     open = true;
                 }
@@ -359,7 +359,7 @@ impl Portfolio<'_> {
         for _ in 0..HALVED {
             let low = self.bound.max(self.options.enough);
             let height = parts[at].height();
-            if self.done() || height <= low.max(from) + 1 {
+            if self.done() || self.late() || height <= low.max(from) + 1 {
                 return;
             }
             let middle = from + (height - 1 - from) / 2;
@@ -379,7 +379,7 @@ impl Portfolio<'_> {
         round: u64,
     ) -> bool {
         for run in parts[at].runs(round, lowest) {
-            if self.done() || height < parts[at].bound {
+            if self.done() || self.late() || height < parts[at].bound {
                 return false;
             }
             let until = self.until;

@@ -3,26 +3,31 @@
 //! Forwards over the same graph of ops as the rest of the check: at a point of the program work *flies* if it was started on each
 //! way there and nothing since may have ended it. A wait ends it if one of its tokens may be that of the work, or of later
 //! work or marks that certainly or possibly end behind it: those of its queue, those that wait for one of these, and what comes behind
-//! such on their queues. So work flies only where no wait, no queue and no token in between can have ordered anything: what is said here is
-//! wrong in each run that comes there, but for transfers that leave their tensor: they count as ones that move their whole tile. Where no data decide whether a run comes there ([`reachable`](super::reachable)), none may, and nothing
-//! is said: what orders work need not order what never runs.
+//! such on their queues; and so does any op that may do anything, such as a call or a semaphore. So work flies only where no wait, no
+//! queue and no token in between can have ordered anything: what is said here is wrong in each run that comes there. Where no data
+//! decide whether a run comes there ([`reachable`](super::reachable)), none may, and nothing is said: what orders work need not order
+//! what never runs.
 //!
 //! Bytes are certainly shared where one side writes a whole buffer (or reads it, as a transfer reads its tile) and the other touches
-//! some byte within. Memrefs that may be several buffers, or lie where no constant says, count for nothing.
+//! some byte within. Memrefs that may be several buffers, or lie where no constant says, count for nothing, and of transfers counts
+//! what they certainly move ([`moved`](super::moved)): next to nothing may be left of one that leaves its tensor.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
+use smallvec::SmallVec;
 use tir::interfaces::{overwritten, region_edges, successor_edges};
-use tir::{Ir, Name, OpId, Type, Value};
-use tir_accel::{DmaStart, DmaWait, MachineInfo, Mark, token};
+use tir::{Access, Ir, Name, OpId, Type, Value};
+use tir_accel::{Direction, DmaStart, DmaWait, MachineInfo, Mark, token};
 
+use super::bits::Bits;
+use super::moved::{Moved, moved};
 use super::reachable::Reachable;
 use super::{Checker, hand_on, successors};
 
-/// The most that flies at a time; of more the oldest is forgotten.
+/// The most that flies at a time; of more the first of the text is forgotten.
 const FLYING: usize = 64;
-/// Work is forgotten when it has so many that end behind it.
-const BEHIND: usize = 512;
+/// Work is forgotten when what ends behind it is spread over so many numbers of tokens.
+const BEHIND: usize = 1024;
 
 /// Two ops that use the same bytes, the second before the work of the first has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,52 +40,121 @@ pub(super) struct TooEarly {
     pub(super) user: OpId,
 }
 
-/// What ends behind work: ops, and the queues that they are on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Later {
-    ops: BTreeSet<OpId>,
-    queues: BTreeSet<Name>,
+/// Work that runs, by the place of its op in the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Work {
+    op: u32,
+    /// The tokens that end behind it, by their numbers.
+    tokens: Bits,
+    /// The queues on which something does, by theirs.
+    queues: Bits,
 }
 
-type Flying = BTreeMap<OpId, Later>;
+/// What flies, in the order of the text.
+type Flying = Vec<Work>;
 
 /// A use of a buffer.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Use {
     buffer: usize,
     write: bool,
     whole: bool,
 }
 
-pub(super) struct Waits<'a, 'b> {
-    checker: &'b Checker<'a>,
-    ir: &'a Ir,
-    machine: &'a MachineInfo,
-    /// Starts and marks that a token may be of, where it is handed on.
-    of: HashMap<Value, BTreeSet<OpId>>,
+/// What an op does to work that flies.
+#[derive(Clone, Debug, Default)]
+struct Step {
+    uses: SmallVec<[Use; 3]>,
+    /// The queue on which it starts or marks work.
+    queue: Option<u32>,
+    /// Whether it starts some.
+    starts: bool,
+    /// The number of its token, if one is used.
+    token: Option<u32>,
+    /// The tokens that it comes behind.
+    after: SmallVec<[u32; 4]>,
+    /// Whether the thread waits for these.
+    waits: bool,
+    /// Whether it may wait for anything.
+    clears: bool,
+}
+
+impl Step {
+    fn is_behind(&self, work: &Work) -> bool {
+        self.after.iter().any(|token| work.tokens.has(*token))
+    }
+
+    /// Whether work on the queue that it starts something on comes before that.
+    fn is_queued(&self, work: &Work) -> bool {
+        self.queue.is_some_and(|queue| work.queues.has(queue))
+    }
+
+    /// What flies behind it.
+    fn run(&self, op: u32, state: &mut Flying) {
+        if self.clears {
+            state.clear();
+        } else if self.waits {
+            state.retain(|work| !self.is_behind(work));
+        }
+        let Some(queue) = self.queue else { return };
+        for work in state.iter_mut() {
+            if self.is_queued(work) || self.is_behind(work) {
+                work.queues.insert(queue);
+                if let Some(token) = self.token {
+                    work.tokens.insert(token);
+                }
+            }
+        }
+        state.retain(|work| work.tokens.spread() <= BEHIND);
+        if self.starts {
+            let mut own = Work {
+                op,
+                tokens: Bits::default(),
+                queues: Bits::default(),
+            };
+            own.queues.insert(queue);
+            if let Some(token) = self.token {
+                own.tokens.insert(token);
+            }
+            match state.binary_search_by_key(&op, |work| work.op) {
+                Ok(at) => state[at] = own,
+                Err(at) => state.insert(at, own),
+            }
+            if state.len() > FLYING {
+                state.remove(0);
+            }
+        }
+    }
+}
+
+/// Ops behind each other, the first of which control comes to from elsewhere.
+#[derive(Clone, Debug, Default)]
+struct Stretch {
+    /// Those that do something to work that flies.
+    steps: Vec<u32>,
+    /// What may run next.
+    next: SmallVec<[u32; 2]>,
 }
 
 /// The ops that use bytes too early; none if nothing waits in the function: then there is no order yet.
-pub(super) fn too_early<'a>(
-    checker: &Checker<'a>,
-    machine: &'a MachineInfo,
+pub(super) fn too_early(
+    checker: &Checker<'_>,
+    machine: &MachineInfo,
     ops: &[OpId],
 ) -> BTreeSet<TooEarly> {
     let ir = checker.ir;
     let waits = ops.iter().any(|op| ir.is::<DmaWait>(*op));
-    if machine.in_order || !waits {
+    if machine.in_order || !waits || ops.is_empty() {
         return BTreeSet::new();
     }
-    let all = Waits {
-        checker,
-        ir,
-        machine,
-        of: tokens(ir, ops),
-    };
-    all.run(ops)
+    let all = Waits::of(checker, machine, ops);
+    let mut found = all.run(checker);
+    let mut reachable = Reachable::new(ir);
+    found.retain(|found| reachable.by_data(found.user));
+    found
 }
 
-/// The ops that tokens may be of, by what is handed on from region to region and from block to block.
+/// The starts and marks that tokens may be of, by what is handed on from region to region and from block to block.
 fn tokens(ir: &Ir, ops: &[OpId]) -> HashMap<Value, BTreeSet<OpId>> {
     let is_token = |ty: Type| ty == token();
     let (mut out, mut pairs) = (HashMap::new(), Vec::new());
@@ -101,179 +175,246 @@ fn tokens(ir: &Ir, ops: &[OpId]) -> HashMap<Value, BTreeSet<OpId>> {
     out
 }
 
-impl Waits<'_, '_> {
-    fn run(&self, ops: &[OpId]) -> BTreeSet<TooEarly> {
-        let ir = self.ir;
-        let order: HashMap<OpId, usize> = ops.iter().enumerate().map(|(i, op)| (*op, i)).collect();
-        let entry = ir.body_block(ir.root(), 0).and_then(|b| ir.first(b));
-        let Some(entry) = entry else {
-            return BTreeSet::new();
+/// Whether an op may wait for work, or order it, in ways that are not known here: it has effects on memory that it does not name.
+fn does_anything(ir: &Ir, op: OpId) -> bool {
+    if ir.regions(op).len() > 0 {
+        return false;
+    }
+    let effects = ir.effects(op);
+    effects.is_none_or(|all| {
+        all.iter()
+            .any(|e| e.on.is_none() && e.access == Access::Write)
+    })
+}
+
+struct Waits<'a> {
+    ops: &'a [OpId],
+    steps: Vec<Step>,
+    /// By their first op, as far as control may come there from elsewhere.
+    stretches: HashMap<u32, Stretch>,
+}
+
+impl<'a> Waits<'a> {
+    fn of(checker: &Checker<'_>, machine: &MachineInfo, ops: &'a [OpId]) -> Self {
+        let ir = checker.ir;
+        let of = tokens(ir, ops);
+        let mut numbers: HashMap<OpId, u32> = HashMap::new();
+        for op in ops {
+            let used = ir.operands(*op).filter(|v| ir.ty(*v) == token());
+            for one in used.filter_map(|token| of.get(&token)).flatten() {
+                numbers.entry(*one).or_default();
+            }
+        }
+        // In the order of the text, so that what is near has near numbers.
+        let used = ops.iter().filter(|op| numbers.contains_key(*op)).copied();
+        let used: Vec<OpId> = used.collect();
+        numbers.extend(used.into_iter().zip(0..));
+        let mut queues: HashMap<Name, u32> = HashMap::new();
+        let steps = ops.iter().map(|op| {
+            let starts = queue(ir, machine, *op);
+            let queue = starts.or_else(|| ir.get::<Mark>(*op).map(|mark| mark.queue.0));
+            let next = queues.len() as u32;
+            let queue = queue.map(|queue| *queues.entry(queue).or_insert(next));
+            let after = ir.operands(*op).filter(|v| ir.ty(*v) == token());
+            let after: BTreeSet<OpId> = (after.filter_map(|token| of.get(&token)))
+                .flatten()
+                .copied()
+                .collect();
+            let waits = ir.is::<DmaWait>(*op);
+            let flows = ir.regions(*op).len() > 0 && starts.is_none();
+            Step {
+                uses: match waits || flows || queue.is_some() && starts.is_none() {
+                    true => SmallVec::new(),
+                    false => uses(checker, *op),
+                },
+                queue,
+                starts: starts.is_some(),
+                token: numbers.get(op).copied(),
+                after: match flows {
+                    true => SmallVec::new(),
+                    false => after.iter().map(|op| numbers[op]).collect(),
+                },
+                waits,
+                clears: !waits && queue.is_none() && does_anything(ir, *op),
+            }
+        });
+        let steps = steps.collect();
+        let mut all = Self {
+            ops,
+            steps,
+            stretches: HashMap::new(),
         };
-        let mut states: HashMap<OpId, Flying> = HashMap::from([(entry, Flying::new())]);
-        let mut work = BTreeSet::from([(order[&entry], entry)]);
-        while let Some((_, first)) = work.pop_first() {
-            let state = states[&first].clone();
-            let (state, next) = self.along(first, state, &mut |_| ());
-            for one in next {
-                let new = match states.get_mut(&one) {
+        all.find_stretches(ir);
+        all
+    }
+
+    /// Finds what control may come to, from the first op on.
+    fn find_stretches(&mut self, ir: &Ir) {
+        let places: HashMap<OpId, u32> = self.ops.iter().copied().zip(0..).collect();
+        let mut todo = vec![0];
+        while let Some(first) = todo.pop() {
+            if self.stretches.contains_key(&first) {
+                continue;
+            }
+            let mut stretch = Stretch::default();
+            let mut at = first;
+            stretch.next = loop {
+                let (op, step) = (self.ops[at as usize], &self.steps[at as usize]);
+                if step.queue.is_some() || step.waits || step.clears || !step.uses.is_empty() {
+                    stretch.steps.push(at);
+                }
+                let next = successors(ir, op);
+                let next: SmallVec<[u32; 2]> = next.iter().map(|op| places[op]).collect();
+                match next[..] {
+                    // Nothing else leads to what stands behind an op without regions.
+                    [one]
+                        if ir.prev(self.ops[one as usize]) == Some(op)
+                            && ir.regions(op).len() == 0 =>
+                    {
+                        at = one;
+                    }
+                    _ => break next,
+                }
+            };
+            todo.extend(&stretch.next);
+            self.stretches.insert(first, stretch);
+        }
+    }
+
+    fn run(&self, checker: &Checker<'_>) -> BTreeSet<TooEarly> {
+        let mut states: HashMap<u32, Flying> = HashMap::from([(0, Flying::new())]);
+        let mut work = BTreeSet::from([0]);
+        while let Some(first) = work.pop_first() {
+            let (mut state, stretch) = (states[&first].clone(), &self.stretches[&first]);
+            for op in &stretch.steps {
+                self.steps[*op as usize].run(*op, &mut state);
+            }
+            for one in &stretch.next {
+                let new = match states.get_mut(one) {
                     Some(known) => join(known, &state),
                     None => {
-                        states.insert(one, state.clone());
+                        states.insert(*one, state.clone());
                         true
                     }
                 };
                 if new {
-                    work.insert((order[&one], one));
+                    work.insert(*one);
                 }
             }
         }
         let mut out = BTreeSet::new();
-        for (first, state) in states {
-            self.along(first, state, &mut |found| {
-                out.insert(found);
-            });
+        for (first, mut state) in states {
+            for op in &self.stretches[&first].steps {
+                self.clashes(checker, *op, &state, &mut out);
+                self.steps[*op as usize].run(*op, &mut state);
+            }
         }
-        let mut reachable = Reachable::new(ir);
-        out.retain(|found| reachable.by_data(found.user));
         out
     }
 
-    /// Follows ops until there is more than one way, or one from elsewhere; gives what flies then, and the ops there.
-    fn along(
+    /// The work that flies whose bytes an op uses.
+    fn clashes(
         &self,
-        first: OpId,
-        mut state: Flying,
-        say: &mut dyn FnMut(TooEarly),
-    ) -> (Flying, Vec<OpId>) {
-        let mut op = first;
-        loop {
-            self.op(op, &mut state, say);
-            let next = successors(self.ir, op);
-            if let [one] = next[..]
-                && self.ir.prev(one) == Some(op)
-                && self.ir.regions(op).len() == 0
-            {
-                op = one;
-                continue;
-            }
-            return (state, next);
-        }
-    }
-
-    fn queue(&self, op: OpId) -> Option<Name> {
-        let dma: Option<DmaStart> = self.ir.get(op);
-        dma.map(|dma| dma.engine.0)
-            .or_else(|| self.machine.unit_of(self.ir, op))
-    }
-
-    /// Whether a token among the operands may be of one of these ops.
-    fn waits_for(&self, op: OpId, later: &Later) -> bool {
-        let tokens = self.ir.operands(op).filter(|v| self.ir.ty(*v) == token());
-        tokens
-            .filter_map(|token| self.of.get(&token))
-            .any(|of| of.iter().any(|op| later.ops.contains(op)))
-    }
-
-    fn op(&self, op: OpId, state: &mut Flying, say: &mut dyn FnMut(TooEarly)) {
-        let ir = self.ir;
-        if ir.is::<DmaWait>(op) {
-            state.retain(|_, later| !self.waits_for(op, later));
+        checker: &Checker<'_>,
+        op: u32,
+        state: &Flying,
+        out: &mut BTreeSet<TooEarly>,
+    ) {
+        let step = &self.steps[op as usize];
+        if step.uses.is_empty() {
             return;
         }
-        let starts = self.queue(op);
-        let marks = ir.get::<Mark>(op).map(|mark| mark.queue.0);
-        if marks.is_none() && ir.regions(op).len() == 0 {
-            let uses = self.uses(op);
-            for (work, later) in state.iter().filter(|_| !uses.is_empty()) {
-                let ordered = starts.is_some_and(|on| later.queues.contains(&on))
-                    || self.waits_for(op, later);
-                if ordered || *work == op {
-                    continue;
-                }
-                for running in self.uses(*work) {
-                    if uses.iter().any(|own| self.clash(running, *own)) {
-                        say(TooEarly {
-                            buffer: running.buffer,
-                            work: *work,
-                            user: op,
-                        });
-                    }
+        for work in state {
+            if work.op == op || step.is_queued(work) || step.is_behind(work) {
+                continue;
+            }
+            for running in &self.steps[work.op as usize].uses {
+                if step.uses.iter().any(|own| clash(checker, *running, *own)) {
+                    out.insert(TooEarly {
+                        buffer: running.buffer,
+                        work: self.ops[work.op as usize],
+                        user: self.ops[op as usize],
+                    });
                 }
             }
-        }
-        let Some(on) = starts.or(marks) else { return };
-        for later in state.values_mut() {
-            if later.queues.contains(&on) || self.waits_for(op, later) {
-                later.ops.insert(op);
-                later.queues.insert(on);
-            }
-        }
-        if starts.is_some() {
-            let own = Later {
-                ops: BTreeSet::from([op]),
-                queues: BTreeSet::from([on]),
-            };
-            state.insert(op, own);
-        }
-        state.retain(|_, later| later.ops.len() < BEHIND);
-        while state.len() > FLYING {
-            state.pop_first();
         }
     }
+}
 
-    /// What an op does to buffers, where there is one that it can be.
-    fn uses(&self, op: OpId) -> Vec<Use> {
-        let checker = self.checker;
-        let wholes = overwritten(self.ir, op);
-        let transfer: Option<DmaStart> = self.ir.get(op);
-        let mut out = Vec::new();
-        for (value, read, write) in checker.touches(op) {
-            let Some(behind) = checker.behind.get(&value) else {
-                continue;
-            };
-            let mut behind = behind.iter().copied();
-            let (Some(buffer), None) = (behind.next(), behind.next()) else {
-                continue;
-            };
-            let placed = &checker.all[buffer];
-            if !placed.certain || placed.from >= placed.to || !(read || write) {
-                continue;
-            }
-            let moved = transfer.as_ref().is_some_and(|t| t.tile == value);
-            let whole = value == placed.view && (wholes.contains(&value) || moved && !write);
+/// The queue on which an op starts work.
+fn queue(ir: &Ir, machine: &MachineInfo, op: OpId) -> Option<Name> {
+    let dma: Option<DmaStart> = ir.get(op);
+    dma.map(|dma| dma.engine.0)
+        .or_else(|| machine.unit_of(ir, op))
+}
+
+/// What an op certainly does to buffers, where there is one that it can be.
+fn uses(checker: &Checker<'_>, op: OpId) -> SmallVec<[Use; 3]> {
+    let mut out = SmallVec::new();
+    let touches = checker.touches(op);
+    if touches.is_empty() {
+        return out;
+    }
+    let wholes = overwritten(checker.ir, op);
+    let transfer: Option<DmaStart> = checker.ir.get(op);
+    let moves = (transfer.as_ref()).map(|transfer| moved(checker.ir, transfer));
+    for (value, read, write) in touches {
+        let Some(behind) = checker.behind.get(&value) else {
+            continue;
+        };
+        let mut behind = behind.iter().copied();
+        let (Some(buffer), None) = (behind.next(), behind.next()) else {
+            continue;
+        };
+        let placed = &checker.all[buffer];
+        if !placed.certain || placed.from >= placed.to || !(read || write) {
+            continue;
+        }
+        let (mut some, mut all) = (true, wholes.contains(&value));
+        if let Some((transfer, moves)) = transfer.as_ref().zip(moves) {
+            // What is read beyond a tensor is padding: such a tile is written as a whole.
+            let padded = value == transfer.tile && transfer.direction == Direction::Read;
+            some = padded || moves >= Moved::Some;
+            all |= value == transfer.tile && moves == Moved::All;
+        }
+        if some {
             out.push(Use {
                 buffer,
                 write,
-                whole,
+                whole: all && value == placed.view,
             });
         }
-        out
     }
+    out
+}
 
-    /// Whether two uses certainly have a byte in common, and one of them writes.
-    fn clash(&self, a: Use, b: Use) -> bool {
-        let all = &self.checker.all;
-        let (x, y) = (&all[a.buffer], &all[b.buffer]);
-        let inside = |x: &super::Placed, y: &super::Placed| y.from <= x.from && x.to <= y.to;
-        let shared = x.from < y.to && y.from < x.to;
-        let certain = match (a.whole, b.whole) {
-            (true, true) => true,
-            (true, false) => inside(y, x),
-            (false, true) => inside(x, y),
-            (false, false) => false,
-        };
-        x.arena == y.arena && shared && certain && (a.write || b.write)
-    }
+/// Whether two uses certainly have a byte in common, and one of them writes.
+fn clash(checker: &Checker<'_>, a: Use, b: Use) -> bool {
+    let (x, y) = (&checker.all[a.buffer], &checker.all[b.buffer]);
+    let inside = |x: &super::Placed, y: &super::Placed| y.from <= x.from && x.to <= y.to;
+    let shared = x.from < y.to && y.from < x.to;
+    let certain = match (a.whole, b.whole) {
+        (true, true) => true,
+        (true, false) => inside(y, x),
+        (false, true) => inside(x, y),
+        (false, false) => false,
+    };
+    x.arena == y.arena && shared && certain && (a.write || b.write)
 }
 
 /// Takes in what flies on another way to the same point: what flies on both; whether that changed anything.
 fn join(known: &mut Flying, other: &Flying) -> bool {
-    let before = known.clone();
-    known.retain(|work, _| other.contains_key(work));
-    for (work, later) in known.iter_mut() {
-        let more = &other[work];
-        later.ops.extend(&more.ops);
-        later.queues.extend(&more.queues);
-    }
-    *known != before
+    let mut changed = false;
+    let mut others = other.iter().peekable();
+    known.retain_mut(|work| {
+        while others.next_if(|other| other.op < work.op).is_some() {}
+        let Some(same) = others.next_if(|other| other.op == work.op) else {
+            changed = true;
+            return false;
+        };
+        changed |= work.tokens.extend(&same.tokens);
+        changed |= work.queues.extend(&same.queues);
+        true
+    });
+    changed
 }

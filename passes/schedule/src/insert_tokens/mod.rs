@@ -42,27 +42,18 @@ impl InsertTokens {
             wait_at_once(ir, machine)?;
             return Ok(None);
         }
-        let refused = |text: &str, op: OpId| {
-            Err(Stopped::Data(Box::new(
-                Diagnostic::error(text).at(ir.loc(op)),
-            )))
+        if let Some(Refused { op, why, note }) = out_of_reach(ir).or_else(|| calls(ir)) {
+            let why = Diagnostic::error(why).at(ir.loc(op));
+            wait_at_once(ir, machine)?;
+            return Ok(Some(synchronous(ir, why, note)));
+        }
+        let recorded = match Steady::of(ir, machine, self.full) {
+            Some(Steady { ir: clone, markers }) => {
+                Stream::record_twin(ir, &clone, &markers, None, machine, self.limit)
+            }
+            None => Stream::record(ir, None, machine, self.limit),
         };
-        let mut ops = ir.walk_ids().into_iter();
-        let unknown = match (
-            out_of_reach(ir),
-            ops.find(|op| ir.is::<tir_func::Call>(*op)),
-        ) {
-            (Some((op, why)), _) => refused(why, op),
-            // The run is of this function alone.
-            (None, Some(call)) => refused("another function is called", call),
-            (None, None) => match Steady::of(ir, machine, self.full) {
-                Some(Steady { ir: clone, markers }) => {
-                    Stream::record_twin(ir, &clone, &markers, None, machine, self.limit)
-                }
-                None => Stream::record(ir, None, machine, self.limit),
-            },
-        };
-        let stream = match unknown {
+        let stream = match recorded {
             Ok(stream) => stream,
             Err(Stopped::Wrong(error)) => return Err(error),
             Err(Stopped::Data(why)) => {
@@ -100,9 +91,26 @@ fn synchronous(ir: &Ir, why: Diagnostic, note: &str) -> Diagnostic {
     warning.category(tir::remarks::SYNCHRONOUS).note(note)
 }
 
-/// An op that starts work where no token of it can be handed on, and why: tokens are carried by `loop.for` and `loop.if`
-/// alone.
-fn out_of_reach(ir: &Ir) -> Option<(OpId, &'static str)> {
+/// An op for which no tokens are looked for.
+struct Refused {
+    op: OpId,
+    why: &'static str,
+    note: &'static str,
+}
+
+/// A call of another function, which may start work too.
+fn calls(ir: &Ir) -> Option<Refused> {
+    let mut ops = ir.walk_ids().into_iter();
+    let op = ops.find(|op| ir.is::<tir_func::Call>(*op))?;
+    Some(Refused {
+        op,
+        why: "another function is called",
+        note: "tokens are found by a run of one function alone",
+    })
+}
+
+/// An op that starts work where no token of it can be handed on: tokens are carried by `loop.for` and `loop.if` alone.
+fn out_of_reach(ir: &Ir) -> Option<Refused> {
     let several = |op: OpId| {
         let region = ir.block_of(op).and_then(|block| ir.region_of(block));
         region.is_some_and(|region| ir.blocks(region).len() > 1)
@@ -122,7 +130,8 @@ fn out_of_reach(ir: &Ir) -> Option<(OpId, &'static str)> {
         } else {
             return None;
         };
-        Some((op, why))
+        let note = "tokens are handed on in one block, by `loop.for` and by `loop.if`";
+        Some(Refused { op, why, note })
     })
 }
 

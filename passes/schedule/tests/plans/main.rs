@@ -138,7 +138,7 @@ impl Case {
 
     fn look(&self, plans: &Plans) -> (Found, String) {
         let planned = self.plain.planned(plans, &self.machine);
-        let errors = check_plan(planned.ir(), &self.machine, true);
+        let errors = check_plan(planned.ir(), &self.machine);
         let run = planned.run(&self.machine);
         let twin = for_twin(plans, self.plain.ir(), self.poisoned.ir());
         let poison = self
@@ -326,7 +326,7 @@ fn seed_faults(
             ir.set_operand(op, needed.operand, ready);
             plans.apply(ir, &case.machine).unwrap();
         });
-        let errors = check_plan(dropped.ir(), &case.machine, true);
+        let errors = check_plan(dropped.ir(), &case.machine);
         let run = dropped.run(&case.machine);
         let found = Found {
             check: !errors.is_empty(),

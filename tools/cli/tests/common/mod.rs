@@ -159,7 +159,7 @@ pub(crate) fn foretold(module: &Ir, function: Name, run: &Execution) -> Result<(
     let table = tir::SymbolTable::new(module);
     let function = table.get(function).and_then(|op| module.child(op.id));
     let function = function.ok_or("no such function")?;
-    let found = tir_memory::check_plan::check_plan(function, &info, false);
+    let found = tir_memory::check_plan::check_plan(function, &info);
     match found.is_empty() {
         true => Ok(()),
         false => Err(format!("check-plan: {}", said(&found))),

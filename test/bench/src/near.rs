@@ -6,10 +6,13 @@
 //! two of them in far memory, tiles chosen for the same near memory. Its command stream is recorded, and what its engines
 //! touch in far memory, in that order, goes through [`Tiles`] and [`Lru`] and is what [`exact`] chooses from.
 //!
+//! Two bounds say what no tiles and no replacement can avoid: see [`bound`].
+//!
 //! Promised is that no bytes move but those that must wherever the largest live set fits near memory: the tensors that
 //! live between two nests at a time. Where it does not, four fifths of what the scratchpad moves beyond them are gone; and
 //! of few tensors, the bytes are at most 1.05 times those of the exact choice.
 
+mod bound;
 mod exact;
 mod lru;
 mod speedup;
@@ -85,6 +88,19 @@ fn resized(machine: &Path, kib: u64) -> Result<PathBuf, String> {
     let file = std::env::temp_dir().join(format!("tir-bench-{}-{kib}.tir", std::process::id()));
     std::fs::write(&file, made).map_err(|e| fails(&e.to_string()))?;
     Ok(file)
+}
+
+/// Bytes of all memory but the far one.
+fn near_bytes(network: &Ir, machine: &Path) -> Result<u64, String> {
+    let mut module = network.clone();
+    let mut pipeline = Pipeline::new();
+    pipeline.add(AttachMachine {
+        file: Some(machine.display().to_string()),
+    });
+    run(pipeline, &mut module)?;
+    let info = MachineInfo::attached(&module).ok_or("no machine")?;
+    let near = info.spaces.iter().skip(1);
+    Ok(near.map(|space| space.bytes.unsigned_abs()).sum())
 }
 
 /// Lowers a network; gives the module and its first function.
@@ -328,7 +344,7 @@ pub(crate) fn near(options: &Options) -> Result<(), String> {
     };
     println!("bytes between far memory and near memory, and cycles, by size of near memory");
     println!(
-        "{:<13} {:<7} {:>6} {:>9} {:>11} {:>11} {:>11} {:>11} {:>6} {:>11} {:>6} {:>11} {:>11} {:>6}",
+        "{:<13} {:<7} {:>6} {:>9} {:>11} {:>11} {:>11} {:>11} {:>6} {:>11} {:>6} {:>6} {:>11} {:>11} {:>6} {:>11} {:>11} {:>6}",
         "network",
         "machine",
         "KiB",
@@ -338,6 +354,10 @@ pub(crate) fn near(options: &Options) -> Result<(), String> {
         "LRU",
         "of words",
         "gone",
+        "in order",
+        "ratio",
+        "gone",
+        "any order",
         "exact",
         "ratio",
         "cycles",
@@ -404,6 +424,14 @@ fn row(
         true => 1.0 - beyond(bytes) / beyond(lru),
         false => 1.0,
     };
+    let bounds = bound::bounds(network, near_bytes(network, machine)?, must)?;
+    // Of what LRU moves beyond the least of programs in the same order.
+    let over = |bytes: u64| bytes as f64 - bounds.in_order as f64;
+    let avoidable = match over(lru) > 0.0 {
+        true => format!("{:.3}", 1.0 - over(bytes) / over(lru)),
+        false => "-".to_string(),
+    };
+    let times = bytes as f64 / bounds.in_order.max(1) as f64;
     let fits = live <= capacity;
     let mut ok = if fits { bytes <= must } else { gone >= GONE };
     let few = (items.len() <= FEW).then(|| items.into_iter().map(|(_, item)| item));
@@ -420,8 +448,10 @@ fn row(
         None => ("-".to_string(), "-".to_string()),
     };
     let line = format!(
-        "{:>9} {must:>11} {bytes:>11} {lru:>11} {words:>11} {gone:>6.3} {exact:>11} {ratio:>6} {:>11} {:>11} {:>6}",
+        "{:>9} {must:>11} {bytes:>11} {lru:>11} {words:>11} {gone:>6.3} {:>11} {times:>6.3} {avoidable:>6} {:>11} {exact:>11} {ratio:>6} {:>11} {:>11} {:>6}",
         live >> 10,
+        bounds.in_order,
+        bounds.any_order,
         ours.cycles,
         apart.cycles,
         if ok { "" } else { "missed" }

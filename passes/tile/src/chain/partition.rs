@@ -21,7 +21,7 @@ use super::resident::{Far, Nest, Planner, Policy, Settled};
 use super::ring::Rows;
 use super::search::{Found, MARGIN, Refused, chain};
 use super::stage::{Context, Homes, Known, Maker, Makers};
-use super::ways::{cut, least_moved, quickest};
+use super::ways::{cut, least_cycles, least_moved, quickest};
 use super::{Resident, Stage};
 use crate::group::Group;
 use crate::parts::{Part, parts};
@@ -398,6 +398,7 @@ pub fn partition(
         price,
     } = match limits.policy {
         Policy::Bytes if limits.resident => least_moved(&all, limits.stages.max(1), stays),
+        Policy::Cycles if limits.resident => least_cycles(&all, limits.stages.max(1), stays),
         _ => stays(&cut(&best)),
     };
     (chains.price, chains.residents, chains.far) = (Some(price), residents, far);

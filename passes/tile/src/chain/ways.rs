@@ -1,4 +1,5 @@
-//! Ways to cut the sequence of groups in chains, and the one that moves the fewest bytes with what stays between its nests.
+//! Ways to cut the sequence of groups in chains, and the one that is quickest, or moves the fewest bytes, with what stays
+//! between its nests.
 //!
 //! A nest of several stages keeps what they hand on in near memory that tensors between nests could stay in. Which of them
 //! moves less is known when all is decided. So several ways are: the quickest with chains of so many groups at most, for each
@@ -14,6 +15,16 @@ pub(super) type Priced = Vec<(usize, i64)>;
 
 /// Ways that are tried at most beside those of chains of so many groups.
 const CROSSED: usize = 12;
+
+/// Other ways are tried for time where all nests are quicker by one in so many cycles for what stays between them: where it
+/// matters little what stays, so does how that is cut.
+const STAYS: i64 = 10;
+
+/// Of ways that take one in so many cycles more before anything stays none is tried for time, but nests of one group each.
+const SLOWER: i64 = 12;
+
+/// A way is quicker by one in so many cycles, as estimates are not exact.
+const QUICKER: i64 = 50;
 
 /// Of the groups from one on, the fewest cycles with chains of so many groups at most, and how many the first one has; given
 /// the chains that begin with each group.
@@ -40,19 +51,62 @@ pub(super) fn cut(best: &[(i64, usize)]) -> Way {
     chains
 }
 
+/// The ways with chains of so many groups at most and of fewer, each with its cycles before anything stays.
+fn ways(all: &[Priced], most: usize) -> Vec<(Way, i64)> {
+    let mut ways: Vec<(Way, i64)> = Vec::new();
+    for n in (1..=most).rev() {
+        let best = quickest(all, n);
+        let (way, cycles) = (cut(&best), best[0].0);
+        if ways.iter().all(|(known, _)| *known != way) {
+            ways.push((way, cycles));
+        }
+    }
+    ways
+}
+
+/// What stays between the nests of the way that is quickest with it, where much is quicker for what stays.
+///
+/// Nests of several stages are quicker than their groups apart, whose tensors go through far memory; where these could
+/// stay, nests of fewer are quicker still.
+pub(super) fn least_cycles(
+    all: &[Priced],
+    most: usize,
+    stays: impl Fn(&[(usize, usize)]) -> Settled,
+) -> Settled {
+    let ways = ways(all, most);
+    let (first, apart) = &ways[0];
+    let best = stays(first);
+    if apart.saturating_sub(best.price.cycles) < apart / STAYS {
+        return best;
+    }
+    let limit = apart.saturating_add(apart / SLOWER);
+    let others = ways[1..].iter();
+    let others =
+        others.filter(|(way, cycles)| *cycles <= limit || way.iter().all(|(_, n)| *n == 1));
+    let others: Vec<Settled> = others.map(|(way, _)| stays(way)).collect();
+    let enough = |settled: &Settled| {
+        let cycles = settled.price.cycles;
+        cycles.saturating_add(cycles / QUICKER)
+    };
+    let least = others.iter().map(enough).min();
+    let Some(least) = least.filter(|least| *least < best.price.cycles) else {
+        return best;
+    };
+    // Of about equal ones that with the shortest chains, of which estimates are most exact.
+    let shortest = others
+        .into_iter()
+        .rev()
+        .find(|other| other.price.cycles <= least);
+    shortest.unwrap_or(best)
+}
+
 /// What stays between the nests of the way that moves the least, with chains of so many groups at most.
 pub(super) fn least_moved(
     all: &[Priced],
     most: usize,
     stays: impl Fn(&[(usize, usize)]) -> Settled,
 ) -> Settled {
-    let mut ways: Vec<Way> = Vec::new();
-    for n in (1..=most).rev() {
-        let way = cut(&quickest(all, n));
-        if !ways.contains(&way) {
-            ways.push(way);
-        }
-    }
+    let ways: Vec<Way> = ways(all, most).into_iter().map(|(way, _)| way).collect();
     let mut best = stays(&ways[0]);
     let mut taken = ways[0].clone();
     for way in &ways[1..] {
@@ -110,7 +164,43 @@ fn crossed(way: &Way, other: &Way, (mut first, mut last): (usize, usize)) -> Way
 
 #[cfg(test)]
 mod tests {
-    use super::{crossed, cut, quickest};
+    use super::{Settled, crossed, cut, least_cycles, quickest};
+    use crate::plan::Price;
+
+    /// Nests that take so many cycles with what stays between them; told apart by what they are worth.
+    fn settled(cycles: i64, weighed: i64) -> Settled {
+        Settled {
+            nests: Vec::new(),
+            residents: Vec::new(),
+            far: Vec::new(),
+            price: Price { cycles, weighed },
+        }
+    }
+
+    #[test]
+    fn other_ways_are_tried_where_much_is_quicker_for_what_stays() {
+        // Chains of three take 100, of two 105, of one 140.
+        let all = [
+            vec![(1, 60), (2, 65), (3, 100)],
+            vec![(1, 40), (2, 80)],
+            vec![(1, 40)],
+        ];
+        let of = |cycles: [i64; 3]| {
+            let tried = std::cell::Cell::new(0);
+            let found = least_cycles(&all, 3, |way| {
+                tried.set(tried.get() + 1);
+                let longest = way.iter().map(|(_, n)| *n).max().unwrap_or(0);
+                settled(cycles[longest - 1], longest as i64)
+            });
+            (found.price.weighed, tried.get())
+        };
+        assert_eq!(of([50, 50, 91]), (3, 1));
+        assert_eq!(of([90, 70, 80]), (2, 3));
+        // About as quick is quicker with shorter chains, and not quicker than the longest ones.
+        assert_eq!(of([71, 70, 80]), (1, 3));
+        assert_eq!(of([79, 79, 80]), (3, 3));
+        assert_eq!(of([90, 90, 80]), (3, 3));
+    }
 
     #[test]
     fn chains_of_so_many_groups_at_most() {

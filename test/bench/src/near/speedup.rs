@@ -23,16 +23,20 @@ fn networks() -> Vec<PathBuf> {
     made.into_iter().chain(models).chain(blocks).collect()
 }
 
+/// The network with one policy, and nests of one stage.
+fn alone(policy: &str) -> ToAccel {
+    ToAccel {
+        near_policy: policy.to_string(),
+        resident: true,
+        ..without()
+    }
+}
+
 /// Prints a row for each network, and means.
 ///
 /// # Errors
 /// A file that cannot be read, a network that cannot be lowered or run.
 pub(super) fn speedup(on: &On) -> Result<(), String> {
-    let alone = |policy: &str| ToAccel {
-        near_policy: policy.to_string(),
-        resident: true,
-        ..without()
-    };
     println!("cycles without residency, and how many times quicker with it");
     println!(
         "{:<13} {:<8} {:>11} {:>8} {:>8} {:>8} {:>9} {:>7}",
@@ -82,4 +86,24 @@ pub(super) fn speedup(on: &On) -> Result<(), String> {
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{alone, report, with};
+    use crate::covers::read;
+    use crate::networks::root;
+
+    #[test]
+    fn a_convolutional_network_is_no_slower_than_with_the_static_policy() {
+        tir_opt::stock().load();
+        let onsram = root().join("test/e2e/machines/onsram.tir");
+        let cnn = Path::new(&root()).join("test/e2e/models/cnn.onnx");
+        let (_, network) = read(&cnn).unwrap();
+        let cycles = |level| report(&network, &onsram, level).unwrap().cycles;
+        let (own, fixed) = (cycles(with("cycles")), cycles(alone("static")));
+        assert!(own <= fixed, "{own} {fixed}");
+    }
 }

@@ -384,6 +384,7 @@ impl Context<'_> {
                         divided: false,
                         // Where the last block may be computed again, nothing sticks out.
                         rows: block.filter(|_| !again).map_or(1, |(_, size)| size),
+                        turns: ring.map(|ring| ring.dim),
                     };
                     let forms = Forms {
                         tile,
@@ -526,7 +527,9 @@ impl Context<'_> {
         let inside = group.into.as_ref().is_none_or(|slot| {
             let units = plan.unit_out.len();
             let first = slot.shape.len().saturating_sub(units);
-            (first + 1..slot.shape.len()).all(|t| {
+            let turns = slot.turns.filter(|t| *t >= first);
+            let one = turns.is_none_or(|t| plan.space.block[group.outer + t] == 1);
+            one && (first + 1..slot.shape.len()).all(|t| {
                 let d = group.outer + t;
                 let written = plan.space.extent(d).saturating_mul(plan.space.trips(d));
                 slot.at[t].saturating_add(written) <= slot.shape[t]

@@ -36,11 +36,7 @@ impl Emit<'_> {
         for dim in &tile.dims {
             // What lies before the tile's first point.
             let before = tile.low.get(dim.source.0).map_or(0, |low| -low);
-            let axis = match &dim.axis {
-                Axis::Ring(axis, _) => axis,
-                axis => axis,
-            };
-            let (offset, size) = match axis {
+            let (offset, size) = match dim.axis.straight() {
                 Axis::Block(d) => (at.block[*d], 1),
                 Axis::Window(terms) => (sum(b, terms), 1),
                 Axis::Phase(terms, stride) => {
@@ -137,9 +133,9 @@ impl Emit<'_> {
 
     /// The shape of the unit's operand: the last dimensions of the tile.
     pub(super) fn unit_shape(&self, tile: &Tile) -> Vec<i64> {
-        let mut units = tile.dims.iter().filter_map(|dim| match dim.axis {
-            Axis::Unit(d, _, _, ref own) => Some(self.unit_extent(d, own)),
-            Axis::Slot(d, _) if self.is_unit(d) => Some(self.slot_size(d)),
+        let mut units = tile.dims.iter().filter_map(|dim| match dim.axis.straight() {
+            Axis::Unit(d, _, _, own) => Some(self.unit_extent(*d, own)),
+            Axis::Slot(d, _) if self.is_unit(*d) => Some(self.slot_size(*d)),
             Axis::One => Some(1),
             _ => None,
         });

@@ -55,6 +55,16 @@ pub enum Axis {
     Unit(usize, Vec<(usize, i64)>, i64, Vec<(usize, i64)>),
 }
 
+impl Axis {
+    /// What the position is made of, but for where a ring begins.
+    pub fn straight(&self) -> &Self {
+        match self {
+            Self::Ring(axis, _) => axis,
+            axis => axis,
+        }
+    }
+}
+
 /// How a window slides in a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slide {

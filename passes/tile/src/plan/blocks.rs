@@ -100,6 +100,9 @@ impl Cut<'_> {
             if let (Some(s), true) = (place, inner) {
                 return vec![slot.shape[s].min(range)];
             }
+            if place.is_some() && place == slot.turns {
+                return vec![1];
+            }
             if slot.rows > 1 {
                 return vec![slot.rows];
             }

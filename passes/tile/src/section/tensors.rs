@@ -1,6 +1,6 @@
 //! Who reads and writes which tensor, and what a run of nests has to have in memory of it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
 use tir::{Ir, OpId, Value};
@@ -29,6 +29,8 @@ pub(super) struct Tensors<'a> {
     places: HashMap<Value, usize>,
     /// What each nest reads, through views.
     reads: Vec<Vec<Value>>,
+    /// Of each value that nests read, the nests that it comes from, at once or through what is no nest.
+    from: HashMap<Value, BTreeSet<usize>>,
     /// Nests of which something cannot be told.
     unknown: BTreeSet<usize>,
 }
@@ -101,6 +103,22 @@ pub(super) fn bytes(ir: &Ir, value: Value) -> i64 {
     elements.fold(elem, i64::saturating_mul)
 }
 
+/// The nests that a value comes from, at once or through ops of none.
+fn sources(ir: &Ir, value: Value, nest_of: &HashMap<OpId, usize>) -> BTreeSet<usize> {
+    let (mut nests, mut seen) = (BTreeSet::new(), HashSet::new());
+    let mut work = vec![value];
+    while let Some(value) = work.pop() {
+        let Some(op) = ir.owner(value) else { continue };
+        match nest_of.get(&op) {
+            Some(nest) => {
+                nests.insert(*nest);
+            }
+            None => work.extend(ir.operands(op).filter(|value| seen.insert(*value))),
+        }
+    }
+    nests
+}
+
 impl<'a> Tensors<'a> {
     pub(super) fn new(ir: &'a Ir, nests: &[Nest], nest_of: &HashMap<OpId, usize>) -> Self {
         let mut all = Self {
@@ -108,6 +126,7 @@ impl<'a> Tensors<'a> {
             made: Vec::new(),
             places: HashMap::new(),
             reads: vec![Vec::new(); nests.len()],
+            from: HashMap::new(),
             unknown: BTreeSet::new(),
         };
         let ops = ir.walk_ids();
@@ -138,6 +157,10 @@ impl<'a> Tensors<'a> {
                     }
                 }
             }
+        }
+        for value in all.reads.iter().flatten() {
+            let from = || sources(ir, *value, nest_of);
+            all.from.entry(*value).or_insert_with(from);
         }
         all
     }
@@ -203,7 +226,8 @@ impl<'a> Tensors<'a> {
         }
     }
 
-    /// What a run of nests needs; `None` where something is put together inside and outside of it, or cannot be told.
+    /// What a run of nests needs; `None` where something is put together inside and outside of it, or cannot be told, and where
+    /// something between them is computed outside, which needs memory in their midst.
     pub(super) fn of(&self, run: Range<usize>) -> Option<Needs> {
         if run.clone().any(|nest| self.unknown.contains(&nest)) {
             return None;
@@ -244,6 +268,10 @@ impl<'a> Tensors<'a> {
                 });
                 if inside {
                     continue;
+                }
+                let mut from = self.from.get(value).into_iter().flatten();
+                if from.any(|nest| run.contains(nest)) {
+                    return None;
                 }
                 match known.iter().position(|other| other == value) {
                     Some(at) => loads.entry(at).or_default().push(i),

@@ -45,20 +45,26 @@ pub(super) fn replace(func: &mut Ir, op: OpId, stage: &Stage, target: &Target<'_
     all.filter(|op| func.is::<Generic>(*op)).collect()
 }
 
-/// Moves what reads a value and stands before it right before an op behind it, with all that reads that in turn: views of
+/// Moves what reads a value and stands before it right before an op behind it, with all between that reads that in turn: views of
 /// one result of a group may stand before the group's last step.
 pub(crate) fn behind(func: &mut Ir, op: OpId, value: Value) {
-    let Some(made) = func.owner(value) else {
+    let (Some(made), Some(block)) = (func.owner(value), func.block_of(op)) else {
         return;
     };
-    let before: HashSet<OpId> = siblings(func, op).take_while(|o| *o != made).collect();
-    let (mut late, mut work) = (HashSet::new(), vec![value]);
-    while let Some(value) = work.pop() {
-        let users: Vec<OpId> = func.uses(value).map(|u| u.op).collect();
-        for user in users {
-            if before.contains(&user) && late.insert(user) {
-                work.extend(func.results(user));
-            }
+    let early: HashSet<OpId> = siblings(func, op).take_while(|o| *o != made).collect();
+    let until: HashSet<OpId> = siblings(func, op).take_while(|o| *o != op).collect();
+    let readers = |func: &Ir, value: Value, among: &HashSet<OpId>| -> Vec<OpId> {
+        let users = func.uses(value).filter_map(|u| func.ancestor_in(u.op, block));
+        users.filter(|user| among.contains(user)).collect()
+    };
+    let mut work = readers(func, value, &early);
+    let mut late: HashSet<OpId> = HashSet::new();
+    while let Some(user) = work.pop() {
+        if late.insert(user) {
+            // What stands behind the value may read what is moved.
+            let results: Vec<Value> = func.results(user).collect();
+            let next = results.into_iter().flat_map(|result| readers(func, result, &until));
+            work.extend(next);
         }
     }
     let late: Vec<OpId> = siblings(func, op).filter(|o| late.contains(o)).collect();

@@ -133,12 +133,15 @@ impl Emit<'_> {
 
     /// The shape of the unit's operand: the last dimensions of the tile.
     pub(super) fn unit_shape(&self, tile: &Tile) -> Vec<i64> {
-        let mut units = tile.dims.iter().filter_map(|dim| match dim.axis.straight() {
-            Axis::Unit(d, _, _, own) => Some(self.unit_extent(*d, own)),
-            Axis::Slot(d, _) if self.is_unit(*d) => Some(self.slot_size(*d)),
-            Axis::One => Some(1),
-            _ => None,
-        });
+        let mut units = tile
+            .dims
+            .iter()
+            .filter_map(|dim| match dim.axis.straight() {
+                Axis::Unit(d, _, _, own) => Some(self.unit_extent(*d, own)),
+                Axis::Slot(d, _) if self.is_unit(*d) => Some(self.slot_size(*d)),
+                Axis::One => Some(1),
+                _ => None,
+            });
         let joined = tile.joined.iter();
         joined
             .map(|count| units.by_ref().take(*count).product())

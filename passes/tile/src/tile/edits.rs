@@ -54,7 +54,9 @@ pub(crate) fn behind(func: &mut Ir, op: OpId, value: Value) {
     let early: HashSet<OpId> = siblings(func, op).take_while(|o| *o != made).collect();
     let until: HashSet<OpId> = siblings(func, op).take_while(|o| *o != op).collect();
     let readers = |func: &Ir, value: Value, among: &HashSet<OpId>| -> Vec<OpId> {
-        let users = func.uses(value).filter_map(|u| func.ancestor_in(u.op, block));
+        let users = func
+            .uses(value)
+            .filter_map(|u| func.ancestor_in(u.op, block));
         users.filter(|user| among.contains(user)).collect()
     };
     let mut work = readers(func, value, &early);
@@ -63,7 +65,9 @@ pub(crate) fn behind(func: &mut Ir, op: OpId, value: Value) {
         if late.insert(user) {
             // What stands behind the value may read what is moved.
             let results: Vec<Value> = func.results(user).collect();
-            let next = results.into_iter().flat_map(|result| readers(func, result, &until));
+            let next = results
+                .into_iter()
+                .flat_map(|result| readers(func, result, &until));
             work.extend(next);
         }
     }

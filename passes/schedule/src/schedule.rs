@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use tir::remarks::FEWER_SLOTS;
-use tir::{Attr, Diagnostic, Ir, Name, OpId};
+use tir::{Attr, Diagnostic, Ir, MemRefType, Name, OpId};
 use tir_accel::MachineInfo;
 use tir_memory::plan_memory::{NoPlan, Planned, plans, plans_of};
 use tir_memref::Alloc;
@@ -110,6 +110,11 @@ impl Schedule {
                 1
             });
         }
+        let twins = twins(ir, &allocs, machine);
+        let lower = |depths: &mut [i64], n: usize, depth: i64| {
+            let same = (0..depths.len()).filter(|i| twins[*i] == twins[n]);
+            same.for_each(|i| depths[i] = depths[i].min(depth));
+        };
         let asked = depths.clone();
         // Bytes by which the first plan did not fit.
         let mut over: Option<(Name, u64)> = None;
@@ -181,18 +186,24 @@ impl Schedule {
                 .collect();
             match largest {
                 // What has one slot anyway lies where it is used, and not for as long as a loop around runs.
-                Some(_) if retries + 1 < self.tries && !inner.is_empty() => {
-                    inner.iter().for_each(|n| depths[*n] = 0);
+                Some(_) if retries + 2 < self.tries && !inner.is_empty() => {
+                    inner.iter().for_each(|n| lower(&mut depths, *n, 0));
                 }
-                Some(n) if retries + 1 < self.tries => depths[n] -= 1,
-                // The last try has one slot of everything.
-                Some(_) if retries < self.tries => depths.fill(1),
+                Some(n) if retries + 2 < self.tries => {
+                    let depth = depths[n] - 1;
+                    lower(&mut depths, n, depth);
+                }
+                // The last try but one has one slot of everything.
+                Some(_) if retries + 1 < self.tries => depths.fill(1),
                 // Then those of the peak lie where they are used, and not for as long as a loop around runs: inner
                 // loops, branches and what stands one behind the other use the same bytes in turn.
                 None if retries + 1 < self.tries && !single.is_empty() => {
-                    single.iter().for_each(|n| depths[*n] = 0);
+                    single.iter().for_each(|n| lower(&mut depths, *n, 0));
                 }
-                _ if retries < self.tries && depths.contains(&1) => depths.fill(0),
+                // So does all in the last try.
+                _ if retries < self.tries && depths.iter().any(|depth| *depth > 0) => {
+                    depths.fill(0)
+                }
                 _ => {
                     // Bytes of one buffer while another one's content is not needed: the last resort, as their work waits.
                     if let Ok(plans) = plans(&trial, machine) {
@@ -371,6 +382,29 @@ fn shallow(asked: &[i64], depths: &[i64]) -> usize {
     slots
         .filter(|(asked, depth)| (**depth).max(1) < **asked)
         .count()
+}
+
+/// By buffer, the first one of those that equal cores have for the same work, each in its own memory: they stand one behind
+/// the other, and have as many slots.
+fn twins(ir: &Ir, allocs: &[OpId], machine: &MachineInfo) -> Vec<usize> {
+    let described = |op: OpId| {
+        let ty = ir.ty(ir.result(op, 0)).get::<MemRefType>()?;
+        let space = machine.space(ty.space_name()?)?;
+        let same = (space.of, ty.shape.clone(), ty.elem, ir.block_of(op));
+        Some((space.name, same))
+    };
+    let all: Vec<_> = allocs.iter().map(|op| described(*op)).collect();
+    let mut first: Vec<usize> = Vec::new();
+    for (i, own) in all.iter().enumerate() {
+        let begin = first.last().copied().unwrap_or(0);
+        let same = |other: usize| match (own, &all[other]) {
+            (Some((name, own)), Some((other, same))) => name != other && own == same,
+            _ => false,
+        };
+        let twin = begin < i && (begin..i).all(same);
+        first.push(if twin { begin } else { i });
+    }
+    first
 }
 
 /// What is to be said of buffers that have one slot and were to have several.

@@ -53,6 +53,8 @@ pub(super) struct Needs {
     within: Vec<(Place, i64, Range<usize>)>,
     /// What is stored: its bytes, and the last nest that writes it.
     pub(super) stores: Vec<(Place, i64, usize)>,
+    /// Whether something that is loaded is computed, by no nest, from what the run stores.
+    between: bool,
 }
 
 /// What a value shows a part or another shape of.
@@ -226,8 +228,7 @@ impl<'a> Tensors<'a> {
         }
     }
 
-    /// What a run of nests needs; `None` where something is put together inside and outside of it, or cannot be told, and where
-    /// something between them is computed outside, which needs memory in their midst.
+    /// What a run of nests needs; `None` where something is put together inside and outside of it, or cannot be told.
     pub(super) fn of(&self, run: Range<usize>) -> Option<Needs> {
         if run.clone().any(|nest| self.unknown.contains(&nest)) {
             return None;
@@ -270,9 +271,7 @@ impl<'a> Tensors<'a> {
                     continue;
                 }
                 let mut from = self.from.get(value).into_iter().flatten();
-                if from.any(|nest| run.contains(nest)) {
-                    return None;
-                }
+                needs.between |= from.any(|nest| run.contains(nest));
                 match known.iter().position(|other| other == value) {
                     Some(at) => loads.entry(at).or_default().push(i),
                     None => {
@@ -292,7 +291,11 @@ impl<'a> Tensors<'a> {
     }
 
     /// What a section needs that is computed in pieces, each of which needs of every tensor what its boxes say.
+    /// `None` where the first of them would read what is computed from the last.
     pub(super) fn in_pieces(&self, whole: &Needs, nests: usize, pieces: &[Boxes]) -> Option<Needs> {
+        if whole.between {
+            return None;
+        }
         let mut needs = Needs::default();
         let bytes = |value: Value, extent: &Extent| {
             let elem = self.ir.ty(value).elem().bytes().unwrap_or(1) as i64;

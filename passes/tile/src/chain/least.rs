@@ -83,7 +83,7 @@ impl<'a> Others<'a> {
                         group,
                         tensor,
                         operand: of.or(Some(number)),
-                        whole: of.is_none() && maker.at.is_empty(),
+                        whole: of.is_none() && makers.len() == 1 && maker.at.is_empty(),
                         ways: least(cx.ir, group, cx.target),
                     });
                     work.push((group, of.or(Some(number))));

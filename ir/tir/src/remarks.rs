@@ -11,6 +11,8 @@ pub const THREAD_COPY: &str = "thread-copy";
 pub const SPLIT_TRANSFER: &str = "split-transfer";
 /// A buffer has one slot, where its plan has several: what is moved into it waits for the tile before.
 pub const FEWER_SLOTS: &str = "fewer-slots";
+/// A load starts later than planned, as memory does not hold what it loads until then.
+pub const LATE_LOAD: &str = "late-load";
 /// More transfers are started at once than their queue holds, so the thread waits.
 pub const QUEUE_FULL: &str = "queue-full";
 /// An operator that could be computed inside the loops of its reader is a nest of its own.
@@ -30,8 +32,9 @@ pub const LIBRARY_CALL: &str = "library-call";
 pub const MEMORY: &str = "memory-report";
 
 /// All categories that a remark can be an error by.
-pub const ALL: [&str; 12] = [
+pub const ALL: [&str; 13] = [
     FEWER_SLOTS,
+    LATE_LOAD,
     LIBRARY_CALL,
     NO_UNIT,
     QUEUE_FULL,

@@ -20,6 +20,7 @@ pub mod multi_buffer;
 pub mod order;
 mod passes;
 pub mod place;
+mod postpone;
 mod prefetch;
 mod preload;
 pub mod prune_edges;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use tir::remarks::FEWER_SLOTS;
+use tir::remarks::{FEWER_SLOTS, LATE_LOAD};
 use tir::{Attr, Diagnostic, Ir, MemRefType, Name, OpId};
 use tir_accel::MachineInfo;
 use tir_memory::plan_memory::{NoPlan, Planned, plans, plans_of};
@@ -11,6 +11,7 @@ use tir_memref::Alloc;
 use crate::early::{Early, choose};
 use crate::insert_dma::InsertDma;
 use crate::multi_buffer::{BUFFER, DEPTH, MultiBuffer, nest_of};
+use crate::postpone::postpone;
 use crate::prefetch::prefetch;
 use crate::preload::{preload, too_much};
 use crate::staging::stage;
@@ -60,6 +61,59 @@ struct Build<'a> {
     without: Option<&'a HashSet<i64>>,
     /// Tiles that are loaded in nests before theirs.
     early: &'a [Early],
+}
+
+/// Loads that start later than the text says, as nothing else made room.
+#[derive(Default)]
+struct Late {
+    /// The buffers that they fill, in order.
+    allocs: Vec<OpId>,
+    /// How often some were moved.
+    steps: usize,
+    /// What did not fit before the first of them, and by how many bytes.
+    over: Option<(Name, u64)>,
+    /// Whether a plan was found with them.
+    found: bool,
+}
+
+impl Late {
+    /// Moves that of these buffers which is needed last behind the next work, or all, if that was tried often; whether there are
+    /// such.
+    fn step(&mut self, ir: &mut Ir, held: HashSet<OpId>, over: (Name, u64), tries: usize) -> bool {
+        if self.steps >= tries {
+            return false;
+        }
+        let moved = postpone(ir, &held, self.steps >= tries / 2);
+        self.over.get_or_insert(over);
+        let any = !moved.is_empty();
+        self.steps += usize::from(any);
+        for alloc in moved {
+            if !self.allocs.contains(&alloc) {
+                self.allocs.push(alloc);
+            }
+        }
+        any
+    }
+
+    /// Whether this is the first plan with them.
+    fn finish(&mut self) -> bool {
+        !self.allocs.is_empty() && !std::mem::replace(&mut self.found, true)
+    }
+
+    fn remarks(&self, ir: &Ir) -> Vec<Diagnostic> {
+        let remarks = self.allocs.iter().map(|op| {
+            let text = "this load starts later than planned: less of it runs beside the work before";
+            let remark = Diagnostic::remark(text).category(LATE_LOAD).at(ir.loc(*op));
+            match self.over {
+                Some((space, bytes)) => remark.note(format!(
+                    "where it was planned, {bytes} bytes more than @{space} has would be needed, with one slot of every buffer: \
+                     smaller tiles or fewer stages in one nest (max_stages) would leave room"
+                )),
+                None => remark,
+            }
+        });
+        remarks.collect()
+    }
 }
 
 /// A function, and how many slots its buffers have.
@@ -120,9 +174,15 @@ impl Schedule {
         let mut over: Option<(Name, u64)> = None;
         let mut retries = 0;
         let mut sweeps = self.ring;
+        let mut late = Late::default();
         loop {
             let mut trial = marked(ir, &allocs, &depths);
             let error = match self.one(&mut trial, machine, sweeps) {
+                Ok(_) if late.finish() => {
+                    // There is a plan with these loads later: one with all slots, perhaps.
+                    (depths, sweeps, retries) = (asked.clone(), self.ring, 0);
+                    continue;
+                }
                 Ok((planned, remarks)) => {
                     let mut done = Scheduled {
                         planned,
@@ -152,6 +212,7 @@ impl Schedule {
                         }
                     }
                     done.remarks.extend(few(ir, &allocs, &asked, &depths, over));
+                    done.remarks.extend(late.remarks(ir));
                     std::mem::swap(ir, &mut trial);
                     return Ok(done);
                 }
@@ -166,7 +227,8 @@ impl Schedule {
             else {
                 return Err(error.diagnostic(&trial, machine));
             };
-            over.get_or_insert((*space, report.needed.saturating_sub(report.capacity)));
+            let now = (*space, report.needed.saturating_sub(report.capacity));
+            over.get_or_insert(now);
             // The least that is lost is a wait at the beginning of a sweep.
             if std::mem::take(&mut sweeps) {
                 continue;
@@ -178,7 +240,7 @@ impl Schedule {
             };
             let held: Vec<usize> = holders.iter().filter_map(number).collect();
             let largest = held.iter().copied().find(|n| depths[*n] > 1);
-            let single: Vec<usize> = held.into_iter().filter(|n| depths[*n] == 1).collect();
+            let single: Vec<usize> = held.iter().copied().filter(|n| depths[*n] == 1).collect();
             let inner: Vec<usize> = single
                 .iter()
                 .copied()
@@ -204,10 +266,17 @@ impl Schedule {
                 _ if retries < self.tries && depths.iter().any(|depth| *depth > 0) => {
                     depths.fill(0)
                 }
+                _ if late.step(
+                    ir,
+                    held.iter().map(|n| allocs[*n]).collect(),
+                    now,
+                    self.tries,
+                ) => {}
                 _ => {
                     // Bytes of one buffer while another one's content is not needed: the last resort, as their work waits.
                     if let Ok(plans) = plans(&trial, machine) {
-                        let remarks = few(ir, &allocs, &asked, &depths, over);
+                        let mut remarks = few(ir, &allocs, &asked, &depths, over);
+                        remarks.extend(late.remarks(ir));
                         std::mem::swap(ir, &mut trial);
                         return Ok(Scheduled {
                             planned: plans.planned,

@@ -17,6 +17,7 @@ use tir::{
 #[derive(Op)]
 #[op(
     "loop.for",
+    StrictAttributes,
     SingleBlock,
     terminator(Yield),
     RecursiveEffects,
@@ -232,6 +233,7 @@ impl Verify for For {
 #[derive(Op)]
 #[op(
     "loop.if",
+    StrictAttributes,
     RecursiveEffects,
     terminator(Yield),
     region_branch,
@@ -289,7 +291,14 @@ impl Verify for If {
 
 /// Ends an iteration or a branch: hands on the carried values or the results.
 #[derive(Op)]
-#[op("loop.yield", Terminator, Pure, ReturnLike, parent(For, If))]
+#[op(
+    "loop.yield",
+    StrictAttributes,
+    Terminator,
+    Pure,
+    ReturnLike,
+    parent(For, If)
+)]
 #[asm("attr-dict ($values^ `:` type($values))?")]
 pub struct Yield {
     /// The values.

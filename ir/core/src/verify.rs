@@ -396,12 +396,18 @@ fn declared(ir: &Ir, op: OpId, info: &OpInfo) -> Result<(), Failure> {
         let names = || fields().map(Name::as_str);
         let help = match closest(name.as_str(), names()) {
             Some(near) => format!("; did you mean '{near}'?"),
+            None if names().next().is_none() => "; it has none".to_string(),
             None => format!(
                 "; its attributes are {}",
                 names().collect::<Vec<_>>().join(", ")
             ),
         };
-        return Err(format!("has no attribute '{name}'{help}").into());
+        let error = Diagnostic::error(format!("has no attribute '{name}'{help}"));
+        return Err(error
+            .note(format!(
+                "an attribute that is not the op's own has a prefix, as in 'my.{name}'"
+            ))
+            .into());
     }
     Ok(())
 }

@@ -261,7 +261,8 @@ fn comment(line: &str) -> Option<usize> {
 }
 
 fn target(rest: &str) -> Result<(Target, &str), String> {
-    let Some(at) = rest.strip_prefix('@') else {
+    // As in mlir-opt, spaces may stand before it.
+    let Some(at) = rest.trim_start_matches(' ').strip_prefix('@') else {
         return Ok((Target::Offset(0), rest));
     };
     let words = [

@@ -25,6 +25,7 @@ use crate::vector::{NestShape, RegionCost, VectorInfo};
 #[derive(Op)]
 #[op(
     "accel.apply",
+    StrictAttributes,
     SingleBlock,
     terminator(Yield),
     asm,

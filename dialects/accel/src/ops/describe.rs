@@ -459,7 +459,14 @@ impl Verify for Vector {
 /// Ends the region of an intrinsic with the new content of its first operands, and that of
 /// [`Apply`] with an element of each output.
 #[derive(Op)]
-#[op("accel.yield", Terminator, Pure, ReturnLike, parent(Intrinsic, Apply))]
+#[op(
+    "accel.yield",
+    StrictAttributes,
+    Terminator,
+    Pure,
+    ReturnLike,
+    parent(Intrinsic, Apply)
+)]
 #[asm("attr-dict ($values^ `:` type($values))?")]
 pub struct Yield {
     /// The content.

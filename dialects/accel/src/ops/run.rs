@@ -27,7 +27,15 @@ fn effect(access: Access, value: Value) -> Effect {
 /// Syntax: `accel.call @name(%c, %a) after(%t) : m, n` on buffers, `%r = accel.call @name(%c, %a) :
 /// (t, u) -> t` on tensors; with immediates `accel.call @clip(%y) {immediates = [0 : i32, 6 : i32]}`.
 #[derive(Op)]
-#[op("accel.call", effects, asm, verify, verify_symbols, lower_to_eval)]
+#[op(
+    "accel.call",
+    StrictAttributes,
+    effects,
+    asm,
+    verify,
+    verify_symbols,
+    lower_to_eval
+)]
 pub struct Call {
     /// Which intrinsic.
     pub callee: Sym,
@@ -172,6 +180,7 @@ attr_enum! {
 #[derive(Op)]
 #[op(
     "accel.dma_start",
+    StrictAttributes,
     Asynchronous,
     results(token),
     infer,
@@ -279,7 +288,7 @@ impl VerifySymbols for DmaStart {
 
 /// The program thread waits until the work of all tokens is complete.
 #[derive(Op)]
-#[op("accel.dma_wait", effects, lower_to_eval)]
+#[op("accel.dma_wait", StrictAttributes, effects, lower_to_eval)]
 #[asm("$tokens attr-dict")]
 pub struct DmaWait {
     /// What is waited for.
@@ -299,6 +308,7 @@ impl HasEffects for DmaWait {
 #[derive(Op)]
 #[op(
     "accel.mark",
+    StrictAttributes,
     results(token),
     infer,
     effects,
@@ -343,7 +353,14 @@ impl VerifySymbols for Mark {
 
 /// A token that is complete.
 #[derive(Op)]
-#[op("accel.ready", Pure, results(token), infer, lower_to_eval)]
+#[op(
+    "accel.ready",
+    StrictAttributes,
+    Pure,
+    results(token),
+    infer,
+    lower_to_eval
+)]
 #[asm("attr-dict")]
 pub struct Ready {}
 impl Infer for Ready {

@@ -11,6 +11,7 @@ use crate::token::{SEMAPHORE, semaphore};
 #[derive(Op)]
 #[op(
     "accel.semaphore",
+    StrictAttributes,
     results(semaphore),
     infer,
     effects,
@@ -53,7 +54,7 @@ macro_rules! ends {
     ($($(#[$doc:meta])* $name:ident $text:literal;)*) => {$(
         $(#[$doc])*
         #[derive(Op)]
-        #[op($text, effects, verify_symbols, lower_to_eval)]
+        #[op($text, StrictAttributes, effects, verify_symbols, lower_to_eval)]
         #[asm("$semaphore (`on` $queue^)? attr-dict")]
         pub struct $name {
             /// Which one.

@@ -14,6 +14,7 @@ use crate::shape::{Window, broadcast, ranked, tensor, windows};
 #[derive(Op)]
 #[op(
     "graph.conv2d",
+    StrictAttributes,
     Pure,
     results(y),
     crate::layout::infer,
@@ -148,6 +149,7 @@ impl Form<'_> {
 #[derive(Op)]
 #[op(
     "graph.conv2d_integer",
+    StrictAttributes,
     Pure,
     results(y),
     crate::layout::infer,
@@ -250,6 +252,7 @@ impl LayoutRule for Conv2d {
 #[derive(Op)]
 #[op(
     "graph.matmul",
+    StrictAttributes,
     Pure,
     results(y),
     infer,
@@ -300,6 +303,7 @@ fn product(op: OpRef<'_>, a: Value, b: Value, elem: Option<Type>) -> Result<Vec<
 #[derive(Op)]
 #[op(
     "graph.matmul_integer",
+    StrictAttributes,
     Pure,
     results(y),
     infer,
@@ -332,6 +336,7 @@ impl Fusable for MatMul {
 #[derive(Op)]
 #[op(
     "graph.gemm",
+    StrictAttributes,
     Pure,
     results(y),
     infer,

@@ -22,7 +22,7 @@ macro_rules! unary {
         |$this:ident, $s:ident, $x:ident| $compute:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Op)]
-        #[op($text, Pure, SameType, Elementwise, $($traits,)* results(y), evaluate, crate::fusion::fusion)]
+        #[op($text, StrictAttributes, Pure, SameType, Elementwise, $($traits,)* results(y), evaluate, crate::fusion::fusion)]
         #[asm("$x attr-dict `:` type($y)")]
         pub struct $name {
             /// Input.
@@ -168,7 +168,7 @@ macro_rules! binary {
     ($($(#[$doc:meta])* $name:ident $text:literal $elems:ident [$($traits:ident),*] $scalar:ident $result:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Op)]
-        #[op($text, Pure, Elementwise, Broadcasts, $($traits,)* results(result), crate::layout::infer, evaluate, crate::fusion::fusion, crate::layout::layouts)]
+        #[op($text, StrictAttributes, Pure, Elementwise, Broadcasts, $($traits,)* results(result), crate::layout::infer, evaluate, crate::fusion::fusion, crate::layout::layouts)]
         #[asm("$x `,` $y attr-dict `:` functional-type(operands, results)")]
         pub struct $name {
             /// Left operand.

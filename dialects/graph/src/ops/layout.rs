@@ -11,6 +11,7 @@ use crate::layout::{Layout, retyped};
 #[derive(Op)]
 #[op(
     "graph.relayout",
+    StrictAttributes,
     Pure,
     Elementwise,
     fold,

@@ -13,6 +13,7 @@ use crate::shape::{axis, broadcast, list, tensor};
 #[derive(Op)]
 #[op(
     "graph.concat",
+    StrictAttributes,
     Pure,
     results(y),
     crate::layout::infer,
@@ -70,7 +71,15 @@ impl LayoutRule for Concat {
 /// The consecutive parts of a tensor along one dimension: a result for each size. Its canonical form is a
 /// `graph.slice` for each part, which is what rules are about.
 #[derive(Op)]
-#[op("graph.split", Pure, infer, fold, evaluate, crate::fusion::fusion)]
+#[op(
+    "graph.split",
+    StrictAttributes,
+    Pure,
+    infer,
+    fold,
+    evaluate,
+    crate::fusion::fusion
+)]
 #[asm("$x $sizes attr-dict `:` functional-type(operands, results)")]
 pub struct Split {
     /// What is divided.
@@ -121,6 +130,7 @@ impl Fusable for Split {
 #[derive(Op)]
 #[op(
     "graph.slice",
+    StrictAttributes,
     Pure,
     results(y),
     infer,
@@ -183,6 +193,7 @@ impl Fusable for Slice {
 #[derive(Op)]
 #[op(
     "graph.pad",
+    StrictAttributes,
     Pure,
     results(y),
     infer,
@@ -237,7 +248,15 @@ impl Fusable for Pad {
 /// A tensor broadcast to a shape, as numpy does it: dimensions of 1 are repeated, missing ones are
 /// put before the first.
 #[derive(Op)]
-#[op("graph.expand", Pure, fold, verify, evaluate, crate::fusion::fusion)]
+#[op(
+    "graph.expand",
+    StrictAttributes,
+    Pure,
+    fold,
+    verify,
+    evaluate,
+    crate::fusion::fusion
+)]
 #[asm("$x attr-dict `:` type($x) `to` type($y)")]
 pub struct Expand {
     /// What is repeated.

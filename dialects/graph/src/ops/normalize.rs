@@ -14,6 +14,7 @@ use crate::shape::{broadcast, ranked, tensor};
 #[derive(Op)]
 #[op(
     "graph.batch_norm",
+    StrictAttributes,
     Pure,
     Elementwise,
     results(y),
@@ -89,6 +90,7 @@ impl Fusable for BatchNorm {
 #[derive(Op)]
 #[op(
     "graph.softmax",
+    StrictAttributes,
     Pure,
     results(y),
     infer,
@@ -123,6 +125,7 @@ impl Fusable for Softmax {
 #[derive(Op)]
 #[op(
     "graph.layer_norm",
+    StrictAttributes,
     Pure,
     results(y),
     infer,

@@ -11,7 +11,7 @@ macro_rules! pool {
     ($($(#[$doc:meta])* $name:ident $text:literal $elems:ident { $($(#[$field_meta:meta])* $field:ident: $ty:ty,)* })*) => {$(
         $(#[$doc])*
         #[derive(Op)]
-        #[op($text, Pure, results(y), crate::layout::infer, evaluate, crate::fusion::fusion, crate::layout::layouts, cost)]
+        #[op($text, StrictAttributes, Pure, results(y), crate::layout::infer, evaluate, crate::fusion::fusion, crate::layout::layouts, cost)]
         #[asm("$x attr-dict `:` functional-type(operands, results)")]
         pub struct $name {
             /// Input, N x C x H x W.
@@ -77,6 +77,7 @@ pool! {
 #[derive(Op)]
 #[op(
     "graph.global_avg_pool",
+    StrictAttributes,
     Pure,
     results(y),
     crate::layout::infer,

@@ -16,6 +16,7 @@ use crate::shape::{axis, tensor};
 #[derive(Op)]
 #[op(
     "graph.quantize",
+    StrictAttributes,
     Pure,
     Elementwise,
     verify,
@@ -68,6 +69,7 @@ impl LayoutRule for Quantize {
 #[derive(Op)]
 #[op(
     "graph.dequantize",
+    StrictAttributes,
     Pure,
     Elementwise,
     verify,
@@ -119,6 +121,7 @@ impl LayoutRule for Dequantize {
 #[derive(Op)]
 #[op(
     "graph.requantize",
+    StrictAttributes,
     Pure,
     Elementwise,
     verify,

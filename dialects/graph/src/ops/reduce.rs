@@ -30,7 +30,7 @@ macro_rules! reduce {
     ($($(#[$doc:meta])* $name:ident $text:literal $elems:ident adds: $adds:literal;)*) => {$(
         $(#[$doc])*
         #[derive(Op)]
-        #[op($text, Pure, results(y), infer, fold, evaluate, crate::fusion::fusion)]
+        #[op($text, StrictAttributes, Pure, results(y), infer, fold, evaluate, crate::fusion::fusion)]
         #[asm("$x $axes attr-dict `:` functional-type(operands, results)")]
         pub struct $name {
             /// Input.

@@ -36,7 +36,14 @@ attr_enum! {
 /// Coordinates are those of ONNX's Resize, computed in f32 as ONNX Runtime does; what lies outside
 /// of the input is its last element. Opaque to fusion: it reads several elements of its input.
 #[derive(Op)]
-#[op("graph.resize", Pure, verify, evaluate, crate::fusion::fusion)]
+#[op(
+    "graph.resize",
+    StrictAttributes,
+    Pure,
+    verify,
+    evaluate,
+    crate::fusion::fusion
+)]
 #[asm("$x attr-dict `:` type($x) `to` type($y)")]
 pub struct Resize {
     /// Input.

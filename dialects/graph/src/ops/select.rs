@@ -18,6 +18,7 @@ use crate::shape::{axis, broadcast, tensor};
 #[derive(Op)]
 #[op(
     "graph.gather",
+    StrictAttributes,
     Pure,
     results(y),
     infer,
@@ -61,6 +62,7 @@ static TRUTH: Constraint = Constraint::new("a tensor of i1", |ty| {
 #[derive(Op)]
 #[op(
     "graph.where",
+    StrictAttributes,
     Pure,
     Elementwise,
     results(result),
@@ -102,6 +104,7 @@ impl Fusable for Where {
 #[derive(Op)]
 #[op(
     "graph.cast",
+    StrictAttributes,
     Pure,
     Elementwise,
     fold,

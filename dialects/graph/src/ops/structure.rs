@@ -12,6 +12,7 @@ use crate::layout::Layout;
 #[derive(Op)]
 #[op(
     "graph.constant",
+    StrictAttributes,
     Pure,
     ConstantLike,
     results(result),
@@ -58,6 +59,7 @@ pub fn materialize(b: &mut Builder<'_>, value: Attr, ty: Type) -> Option<Value> 
 #[derive(Op)]
 #[op(
     "graph.fused",
+    StrictAttributes,
     Pure,
     SingleBlock,
     terminator(Yield),
@@ -94,7 +96,14 @@ impl Verify for Fused {
 
 /// Ends a group: its operands are the results of the group.
 #[derive(Op)]
-#[op("graph.yield", Terminator, Pure, ReturnLike, parent(Fused))]
+#[op(
+    "graph.yield",
+    StrictAttributes,
+    Terminator,
+    Pure,
+    ReturnLike,
+    parent(Fused)
+)]
 #[asm("attr-dict ($values^ `:` type($values))?")]
 pub struct Yield {
     /// The results.

@@ -11,6 +11,7 @@ use crate::shape::tensor;
 #[derive(Op)]
 #[op(
     "graph.reshape",
+    StrictAttributes,
     Pure,
     fold,
     verify,
@@ -56,6 +57,7 @@ impl Fusable for Reshape {
 #[derive(Op)]
 #[op(
     "graph.transpose",
+    StrictAttributes,
     Pure,
     results(y),
     crate::layout::infer,

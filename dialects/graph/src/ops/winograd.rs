@@ -15,6 +15,7 @@ use crate::winograd::{KERNEL, Winograd};
 #[derive(Op)]
 #[op(
     "graph.winograd_filter",
+    StrictAttributes,
     Pure,
     results(u),
     infer,
@@ -52,6 +53,7 @@ impl Fusable for WinogradFilter {
 #[derive(Op)]
 #[op(
     "graph.winograd_input",
+    StrictAttributes,
     Pure,
     results(v),
     crate::layout::infer,
@@ -115,6 +117,7 @@ impl LayoutRule for WinogradInput {
 #[derive(Op)]
 #[op(
     "graph.winograd_output",
+    StrictAttributes,
     Pure,
     verify,
     evaluate,

@@ -25,17 +25,20 @@ pub enum Order {
     Start,
     /// Falling sum of the neighbours' sizes, then size.
     Conflict,
+    /// Falling size, those of one size by rising start of life: so these take as few places as live at once.
+    Equal,
 }
 
 impl Order {
     /// All orders.
-    pub const ALL: [Order; 6] = [
+    pub const ALL: [Order; 7] = [
         Order::Size,
         Order::Tight,
         Order::Area,
         Order::Lifetime,
         Order::Start,
         Order::Conflict,
+        Order::Equal,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -46,6 +49,7 @@ impl Order {
             Order::Lifetime => "first fit by lifetime",
             Order::Start => "first fit by start",
             Order::Conflict => "first fit by conflict",
+            Order::Equal => "first fit by size, equal ones by start",
         }
     }
 
@@ -78,6 +82,7 @@ impl Order {
             Order::Lifetime => (wide(life(i)), wide(size(i)), i),
             Order::Start => (wide(u64::MAX - problem.start(i)), wide(size(i)), i),
             Order::Conflict => (wide(conflict(problem, i)), wide(size(i)), i),
+            Order::Equal => (wide(size(i)), wide(u64::MAX - problem.start(i)), i),
         });
         // What has little choice comes first.
         order.sort_by_key(|&i| free(i));

@@ -510,3 +510,17 @@ fn a_large_plan_is_checked_in_a_moment() {
     let bad = vec![0; offsets.len()];
     assert_eq!(check(&p, &bad, 2000).len(), tir_packing::OVERLAPS);
 }
+
+/// Buffers of one size, placed in the order in which they begin to live, take as few places as live at once; by falling lifetime they
+/// take more, and what is smaller lies above them.
+#[test]
+fn equal_sizes_by_start() {
+    let lives = [8..11, 9..10, 3..4, 6..9, 1..5, 4..7, 1..3];
+    let sizes = [64, 64, 64, 64, 64, 16, 16];
+    let buffers = sizes.map(|size| Buffer::new("b", size)).to_vec();
+    let lives = lives.map(|live| vec![live]).to_vec();
+    let problem = Problem::from_lives(buffers, lives).unwrap();
+    assert_eq!(problem.largest_live_set().bytes, 128);
+    assert_eq!(first_fit(&problem, Order::Equal).height, 128);
+    assert_eq!(first_fit(&problem, Order::Size).height, 144);
+}

@@ -5,6 +5,7 @@
 mod choice;
 mod compile;
 mod covers;
+mod deep;
 mod egraph;
 mod extract;
 mod joint;
@@ -223,6 +224,8 @@ enum What {
     Near(near::Options),
     /// Memory plans: heights beside bounds, after 10 ms, 100 ms and 1 s, and of generated buffers, all checked; needs tir-plan
     Memory(memory::Options),
+    /// The choice of programs for deep networks: processor time beside a bound, and whether layers that repeat are chosen alike
+    Deep(deep::Options),
     /// Live ranges of 10,000 buffers and a first plan of them, beside a bound
     Lives(lives::Options),
     /// Heights of plans beside the largest live set on graphs that are generated, all buffers in one memory and for a machine
@@ -250,6 +253,7 @@ fn main() -> ExitCode {
         What::Order(options) => order::order(&options),
         What::Near(options) => near::near(&options),
         What::Memory(options) => memory::memory(&options),
+        What::Deep(options) => deep::deep(&options),
         What::Lives(options) => lives::lives(&options),
         What::Peaks(options) => peaks::peaks(&options),
         What::Tiles => tiles::tiles(),

@@ -105,6 +105,94 @@ pub fn bottlenecks(blocks: [usize; 4]) -> String {
     network.text(&x.value())
 }
 
+/// So many layers of a product, a bias and a rectifier behind one another, of 64 rows and 256 columns, as text; weights are
+/// arguments.
+pub fn dense(layers: usize) -> String {
+    let mut network = Network {
+        open: true,
+        ..Network::default()
+    };
+    let ty = tensor(&[64, 256]);
+    let mut x = Tensor {
+        name: network.argument(&ty),
+        ty,
+    };
+    for _ in 0..layers {
+        let made = network.linear(&x, &[64, 256], 256);
+        let name = network.op(&format!("relu {} : {}", made.name, made.ty));
+        x = Tensor { name, ..made };
+    }
+    network.text(&x)
+}
+
+/// So many encoder layers of a transformer (Vaswani and others 2017, section 3.1; gelu for the rectifier as in BERT), of 128
+/// positions, 256 columns, 4 heads and 1024 columns inside, as text; weights are arguments.
+pub fn encoder(layers: usize) -> String {
+    const ROWS: usize = 128;
+    const COLUMNS: usize = 256;
+    const HEADS: usize = 4;
+    const SCALE: &str = "constant dense<8.0> : tensor<f32>";
+    let mut network = Network {
+        open: true,
+        ..Network::default()
+    };
+    let part = COLUMNS / HEADS;
+    let (shape, split) = ([1, ROWS, COLUMNS], tensor(&[1, ROWS, HEADS, part]));
+    let ty = tensor(&shape);
+    let root = network.op(SCALE);
+    let mut x = Tensor {
+        name: network.argument(&ty),
+        ty: ty.clone(),
+    };
+    for _ in 0..layers {
+        let mut heads = |order: [usize; 4]| {
+            let made = network.linear(&x, &shape, COLUMNS);
+            let name = network.op(&format!("reshape {} : {ty} to {split}", made.name));
+            let sizes = [1, ROWS, HEADS, part];
+            let ty = tensor(&order.map(|dim| sizes[dim]));
+            let text = format!("transpose {name} {order:?} : ({split}) -> {ty}");
+            let name = network.op(&text);
+            Tensor { name, ty }
+        };
+        let (query, key) = (heads([0, 2, 1, 3]), heads([0, 2, 3, 1]));
+        let value = heads([0, 2, 1, 3]);
+        let square = tensor(&[1, HEADS, ROWS, ROWS]);
+        let scores = network.two("matmul", &query, &key, &square);
+        let by = Tensor {
+            name: root.clone(),
+            ty: "tensor<f32>".to_string(),
+        };
+        let scaled = network.two("div", &scores, &by, &square);
+        let softmax = format!("softmax {} {{axis = 3 : i64}}", scaled.name);
+        let name = network.op(&format!("{softmax} : ({square}) -> {square}"));
+        let weighed = Tensor {
+            name,
+            ty: square.clone(),
+        };
+        let mixed = network.two("matmul", &weighed, &value, &value.ty);
+        let text = format!(
+            "transpose {} [0, 2, 1, 3] : ({}) -> {split}",
+            mixed.name, mixed.ty
+        );
+        let name = network.op(&text);
+        let name = network.op(&format!("reshape {name} : {split} to {ty}"));
+        let mixed = Tensor {
+            name,
+            ty: ty.clone(),
+        };
+        let made = network.linear(&mixed, &shape, COLUMNS);
+        let sum = network.two("add", &made, &x, &ty);
+        let inner = network.norm(&sum, COLUMNS);
+        let wide = network.linear(&inner, &shape, 4 * COLUMNS);
+        let name = network.op(&format!("gelu {} : {}", wide.name, wide.ty));
+        let wide = Tensor { name, ..wide };
+        let made = network.linear(&wide, &[1, ROWS, 4 * COLUMNS], COLUMNS);
+        let sum = network.two("add", &made, &inner, &ty);
+        x = network.norm(&sum, COLUMNS);
+    }
+    network.text(&x)
+}
+
 /// ResNet-50 (He and others 2016, table 1) on images of 224 by 224, without batch normalization, but with a rectifier behind
 /// what changes the channels of a row: 25.6 million weights.
 pub fn resnet50(seed: u64) -> Ir {
@@ -383,6 +471,41 @@ impl Network {
             x.name, x.ty
         ));
         Tensor { name, ty }
+    }
+
+    /// An op of two operands.
+    fn two(&mut self, op: &str, x: &Tensor, y: &Tensor, ty: &str) -> Tensor {
+        let text = format!("{op} {}, {} : ({}, {}) -> {ty}", x.name, y.name, x.ty, y.ty);
+        let (name, ty) = (self.op(&text), ty.to_string());
+        Tensor { name, ty }
+    }
+
+    /// What has such a shape times a matrix of so many columns, and a bias.
+    fn linear(&mut self, x: &Tensor, shape: &[usize], columns: usize) -> Tensor {
+        let (rows, inner) = (&shape[..shape.len() - 1], shape[shape.len() - 1]);
+        let ty = tensor(&[rows, &[columns]].concat());
+        let weights = |network: &mut Self, shape: &[usize]| {
+            let ty = tensor(shape);
+            let name = network.weights(&ty);
+            Tensor { name, ty }
+        };
+        let (w, b) = (weights(self, &[inner, columns]), weights(self, &[columns]));
+        let made = self.two("matmul", x, &w, &ty);
+        self.two("add", &made, &b, &ty)
+    }
+
+    /// Each row of so many columns with mean 0 and variance 1, scaled and shifted.
+    fn norm(&mut self, x: &Tensor, columns: usize) -> Tensor {
+        let of = tensor(&[columns]);
+        let (scale, shift) = (self.weights(&of), self.weights(&of));
+        let (name, ty) = (&x.name, &x.ty);
+        let name = self.op(&format!(
+            "layer_norm {name}, {scale}, {shift} {{axis = 2 : i64, epsilon = 1.0e-05 : f64}} : ({ty}, {of}, {of}) -> {ty}"
+        ));
+        Tensor {
+            name,
+            ty: x.ty.clone(),
+        }
     }
 
     fn text(&self, result: &Tensor) -> String {

@@ -20,7 +20,7 @@ use super::flat::FlatChain;
 use super::resident::{Far, Nest, Planner, Policy, Settled};
 use super::ring::Rows;
 use super::search::{Found, MARGIN, Refused, chain};
-use super::stage::{Context, Homes, Known, Maker, Makers};
+use super::stage::{Context, Homes, Known, Maker, Makers, Nests};
 use super::ways::{cut, least_cycles, least_moved, quickest};
 use super::{Resident, Stage};
 use crate::group::Group;
@@ -118,6 +118,7 @@ pub struct Limits {
 pub struct Cuts {
     known: HashMap<String, Result<Kept, Refused>>,
     producers: Known,
+    nests: Nests,
 }
 
 /// One in so many bytes of near memory stays free where a nest has several stages.
@@ -254,8 +255,12 @@ pub fn partition(
         ..budget
     };
     let thread = i64::try_from(target.info.thread_cycles(1)).unwrap_or(i64::MAX);
-    let Cuts { known, producers } = cuts;
-    let producers = &*producers;
+    let Cuts {
+        known,
+        producers,
+        nests,
+    } = cuts;
+    let (producers, nests) = (&*producers, &*nests);
     let homes = Homes::new();
     let none = Makers::new();
     let base = Context {
@@ -378,6 +383,7 @@ pub fn partition(
         budget,
         limits,
         known: producers,
+        nests,
         thread,
     };
     let chosen = Cut {

@@ -30,7 +30,7 @@ use super::home::Why;
 use super::keep::keep;
 use super::partition::{Limits, Single, Who};
 use super::series::{Played, series};
-use super::stage::{Homes, Known, Lies, Makers};
+use super::stage::{Homes, Known, Lies, Makers, Nests};
 use crate::placed::Placed;
 use crate::plan::{Budget, Price, Target};
 
@@ -197,6 +197,7 @@ pub(super) struct Planner<'a> {
     pub(super) budget: Budget,
     pub(super) limits: Limits,
     pub(super) known: &'a Known,
+    pub(super) nests: &'a Nests,
     pub(super) thread: i64,
 }
 

@@ -94,6 +94,10 @@ pub(super) struct Producer {
 /// The plans of stages by their signatures: many roots read the same tile, and one root ends many chains.
 pub(super) type Known = RefCell<HashMap<String, Arc<Vec<Plan>>>>;
 
+/// The plans of nests beside what stays, by their signatures and how what they read lies in near memory; none where there is no
+/// way to compute one.
+pub(super) type Nests = RefCell<HashMap<String, Option<Plan>>>;
+
 /// Why an operand cannot be computed inside the loops of a plan.
 #[derive(Debug)]
 pub(super) enum No {

@@ -1,6 +1,8 @@
 //! Nests, planned again with what stays in near memory.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Write;
+use std::sync::Arc;
 
 use tir::Value;
 
@@ -10,11 +12,15 @@ use super::super::partition::SPARE;
 use super::super::ring::Rows;
 use super::super::search::chain;
 use super::super::stage::{Context, Homes, Maker, Makers, No};
-use super::super::{Made, Stage};
+use super::super::{Between, Made, Stage};
 use super::{Home, Nest, Planner, State};
-use crate::group::Group;
+use crate::group::{Group, Operand};
 use crate::parts::parts;
-use crate::plan::Budget;
+use crate::plan::{Budget, Plan};
+
+/// A tensor that a group of a nest reads, and who computes it: the number of a group in the nest, where its part begins, and what
+/// is done to it.
+type Inside<'a> = (Value, Vec<(usize, Vec<i64>, Option<&'a Arc<Between>>)>);
 
 /// Divisions of a nest of one stage that are estimated.
 const DIVISIONS: usize = 512;
@@ -114,7 +120,7 @@ impl Planner<'_> {
             .map(|number| self.group(number, &nest.near))
             .collect();
         // Who computes what the stages read.
-        let mut inside: Vec<(Value, Vec<_>)> = Vec::new();
+        let mut inside: Vec<Inside<'_>> = Vec::new();
         for operand in groups.iter().flat_map(|group| &group.operands) {
             let parts = parts(self.ir, operand.source).into_iter().flatten();
             let own = parts.filter_map(|(value, at)| {
@@ -162,11 +168,45 @@ impl Planner<'_> {
             }
         };
         let most = nest.cycles.saturating_mul(2).saturating_add(1);
+        let Budget { bytes, limit, .. } = cx.budget;
+        let mut like = format!("{bytes} {limit} {most}");
+        for group in groups.iter().chain(&roots) {
+            self.tell(&mut like, group, homes, &inside);
+        }
         let found = roots.iter().map(|root| {
-            let found = chain(&cx, root, None, most).ok()?;
-            Some(found.stage)
+            let key = format!("{like}\n{}", root.signature(self.ir));
+            let plan = self.remembered(key, &cx, root, most)?;
+            Some(chain(&cx, root, Some(&plan), most).ok()?.stage)
         });
         found.collect()
+    }
+
+    /// The plan of a group in its quickest nest, as of an equal nest before: nests alike are planned again and again with what
+    /// stays, and those of layers that repeat for each layer.
+    fn remembered(&self, key: String, cx: &Context<'_>, root: &Group, most: i64) -> Option<Plan> {
+        if let Some(plan) = self.nests.borrow().get(&key) {
+            return plan.clone();
+        }
+        let plan = chain(cx, root, None, most).ok().map(|found| found.plan);
+        self.nests.borrow_mut().insert(key, plan.clone());
+        plan
+    }
+
+    /// What the plan of a group in a nest depends on as text: itself, how what it reads lies in near memory, what of that is
+    /// one tensor, and which groups of the nest compute it.
+    fn tell(&self, text: &mut String, group: &Group, homes: &Homes, inside: &[Inside<'_>]) {
+        text.push('\n');
+        text.push_str(&group.signature(self.ir));
+        for (number, operand) in group.operands.iter().enumerate() {
+            let same = |other: &Operand| other.source == operand.source;
+            let first = group.operands.iter().position(same).unwrap_or(number);
+            let lies = homes.get(&operand.source);
+            let made = inside.iter().find(|(value, _)| *value == operand.source);
+            let made = made.into_iter().flat_map(|(_, parts)| parts);
+            let made: Vec<_> = made.map(|(member, at, _)| (member, at)).collect();
+            // Writing to a string never fails.
+            let _ = write!(text, "\n{first} {lies:?} {made:?}");
+        }
     }
 
     /// The borders of a tensor in its home, and the groups that compute its parts.

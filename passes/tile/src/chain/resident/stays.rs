@@ -84,10 +84,12 @@ impl Planner<'_> {
         let Some(place) = self.target_stage(value) else {
             return Err("nothing reads it".into());
         };
+        let rank = self.ir.ty(value).shape().map_or(0, <[i64]>::len);
         next.homes.push(Home {
             value,
             stage: place,
-            zeros: Vec::new(),
+            // Until it is known what readers want there.
+            zeros: (0..rank).collect(),
             makers: Vec::new(),
             writers: candidate.writers.clone(),
             life: candidate.life,
@@ -103,6 +105,13 @@ impl Planner<'_> {
         let (mut planned, (home, zeros)) = self.readers(&next, candidate, &mut homes)?;
         if let Some(own) = next.homes.last_mut() {
             (own.stage, own.zeros) = (home, zeros);
+        }
+        for reader in &candidate.readers {
+            let written = next.nests[*reader].writes;
+            let mut homes = next.homes.iter();
+            if let Some(home) = homes.find(|home| Some(home.value) == written) {
+                self.producers(&next, home)?;
+            }
         }
         let own = next.homes.len() - 1;
         if candidate.writers.is_empty() {

@@ -1,5 +1,7 @@
 //! `multi-buffer`: the buffer of an iteration becomes a slot of one buffer before all loops.
 
+use std::collections::HashSet;
+
 use tir::{At, Failure, Ir, MemRefType, Name, OpId, Type, Value};
 use tir_accel::MachineInfo;
 use tir_loop::For;
@@ -32,6 +34,54 @@ pub(crate) struct Local {
 }
 
 impl MultiBuffer {
+    /// The buffer of an iteration that an op is; `None` if it is none, or stays where it is.
+    fn local(&self, ir: &Ir, op: OpId, far: Option<Name>) -> Result<Option<Local>, Failure> {
+        let memref = ir.result(op, 0);
+        let Some(ty) = ir.ty(memref).get::<MemRefType>() else {
+            return Ok(None);
+        };
+        if ty.space_name().is_none() || ty.space_name() == far {
+            return Ok(None);
+        }
+        let Some(nest) = nest_of(ir, op) else {
+            let error = tir::Diagnostic::error(
+                "is a buffer of a loop without a known number of iterations",
+            );
+            return Err(error.at(ir.loc(op)).into());
+        };
+        if nest.is_empty() || ty.shape.contains(&tir::DYNAMIC) || !only_viewed(ir, memref) {
+            return Ok(None);
+        }
+        let said = ir.attr(op, DEPTH).and_then(tir::Attr::as_int);
+        if said == Some(0) {
+            return Ok(None);
+        }
+        let depth = said.unwrap_or(self.depth).max(1);
+        Ok(Some(Local {
+            op,
+            memref,
+            ty,
+            nest,
+            depth,
+            sweeps: self.sweeps,
+        }))
+    }
+
+    /// Those of some buffers that become rings.
+    pub(crate) fn rings(&self, ir: &Ir, allocs: &[OpId], machine: &MachineInfo) -> HashSet<OpId> {
+        let far = machine.far().map(|s| s.name);
+        let mut copy = ir.clone();
+        let rings = allocs.iter().copied().filter(|op| {
+            let own = copy.twin(*op, ir);
+            let local = self.local(&copy, own, far).ok().flatten();
+            local.filter(|_| self.ring).is_some_and(|local| {
+                drop_deallocs(&mut copy, &local);
+                ring::slides(&copy, &local)
+            })
+        });
+        rings.collect()
+    }
+
     /// Runs on the function at the root of an arena.
     pub fn apply(&self, ir: &mut Ir, machine: &MachineInfo) -> Result<(), Failure> {
         let far = machine.far().map(|s| s.name);
@@ -39,34 +89,8 @@ impl MultiBuffer {
             if !ir.contains(op) || !ir.is::<Alloc>(op) {
                 continue;
             }
-            let memref = ir.result(op, 0);
-            let Some(ty) = ir.ty(memref).get::<MemRefType>() else {
+            let Some(local) = self.local(ir, op, far)? else {
                 continue;
-            };
-            if ty.space_name().is_none() || ty.space_name() == far {
-                continue;
-            }
-            let Some(nest) = nest_of(ir, op) else {
-                let error = tir::Diagnostic::error(
-                    "is a buffer of a loop without a known number of iterations",
-                );
-                return Err(error.at(ir.loc(op)).into());
-            };
-            if nest.is_empty() || ty.shape.contains(&tir::DYNAMIC) || !only_viewed(ir, memref) {
-                continue;
-            }
-            let said = ir.attr(op, DEPTH).and_then(tir::Attr::as_int);
-            if said == Some(0) {
-                continue;
-            }
-            let depth = said.unwrap_or(self.depth).max(1);
-            let local = Local {
-                op,
-                memref,
-                ty,
-                nest,
-                depth,
-                sweeps: self.sweeps,
             };
             drop_deallocs(ir, &local);
             let loc = ir.loc(op);

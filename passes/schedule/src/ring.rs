@@ -110,6 +110,11 @@ pub(crate) fn make(ir: &mut Ir, local: &Local) -> Result<bool, Failure> {
     Ok(true)
 }
 
+/// Whether a buffer is a window that slides.
+pub(crate) fn slides(ir: &Ir, local: &Local) -> bool {
+    find(ir, local).is_some()
+}
+
 fn find(ir: &Ir, local: &Local) -> Option<Ring> {
     let read = only_writer(ir, local)?;
     let record = ir.get::<TransferRead>(read)?;

@@ -233,6 +233,11 @@ impl Schedule {
             if std::mem::take(&mut sweeps) {
                 continue;
             }
+            if retries == 0 {
+                // Where they are used they would be loaded with all of their rows in each iteration.
+                let rings = self.rotate(false).rings(ir, &allocs, machine);
+                planned.retain(|i| !rings.contains(&allocs[*i]));
+            }
             retries += 1;
             let number = |op: &OpId| {
                 let n = trial.attr(*op, BUFFER).and_then(Attr::as_int)?;

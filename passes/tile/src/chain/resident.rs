@@ -17,6 +17,7 @@ mod candidates;
 mod choose;
 mod nest;
 mod places;
+mod stays;
 
 pub use choose::Far;
 
@@ -219,128 +220,6 @@ impl Planner<'_> {
         let elem = ty.elem().bytes().unwrap_or(1) as i64;
         let elements = ty.shape().unwrap_or(&[]).iter().copied();
         elements.fold(elem, i64::saturating_mul)
-    }
-
-    /// The state with one more tensor that stays.
-    fn with(&self, state: &State, candidate: &Candidate, accept: Accept) -> Result<State, Why> {
-        let (near, value) = (self.target.near, candidate.value);
-        let mut next = state.clone();
-        if candidate
-            .writers
-            .iter()
-            .any(|w| state.nests[*w].writes.is_some())
-        {
-            return Err("a nest computes it with another one that stays");
-        }
-        let elem = self.ir.ty(value).elem().bytes().unwrap_or(1) as i64;
-        let bytes = self.bytes(value);
-        if bytes > self.near_bytes() {
-            return Err("it is larger than near memory");
-        }
-        let mut homes: Homes = state
-            .homes
-            .iter()
-            .map(|home| (home.value, home.lies()))
-            .collect();
-        // The readers, as if it were as large as the tensor is.
-        let Some(place) = self.target_stage(value) else {
-            return Err("nothing reads it");
-        };
-        next.homes.push(Home {
-            value,
-            stage: place,
-            zeros: Vec::new(),
-            makers: Vec::new(),
-            writers: candidate.writers.clone(),
-            life: candidate.life,
-            at: self
-                .place(&state.homes, candidate.life, bytes)
-                .ok_or(NO_PLACE)?,
-            bytes,
-            load: 0,
-        });
-        for reader in &candidate.readers {
-            next.nests[*reader].near.insert(value);
-        }
-        let (mut planned, (home, zeros)) = self.readers(&next, candidate, &mut homes)?;
-        if let Some(own) = next.homes.last_mut() {
-            (own.stage, own.zeros) = (home, zeros);
-        }
-        let own = next.homes.len() - 1;
-        if candidate.writers.is_empty() {
-            next.homes[own].load = self.load(&next.homes[own])?;
-        } else {
-            let (made, groups) = self.producers(&next, &next.homes[own])?;
-            next.homes[own].makers = groups.iter().map(|(maker, _)| *maker).collect();
-            if let Some(segment) = next.homes[own].stage.segments.first_mut() {
-                segment.made = vec![made];
-            }
-        }
-        homes.insert(value, next.homes[own].lies());
-        for writer in &candidate.writers {
-            next.nests[*writer].writes = Some(value);
-            let stages = self.plan(&next, *writer, &homes);
-            let stages = stages.ok_or("no unit computes it as it is read")?;
-            planned.push((*writer, stages));
-        }
-        for (number, stages) in planned {
-            self.take(&mut next, number, stages);
-        }
-        // Its size is known now, with what its readers read beside it and what units write beyond it.
-        let sized = |home: &Home| {
-            let align = near.align.max(1);
-            let bytes = Placed::of(home.tile()).elements().saturating_mul(elem);
-            (bytes + align - 1) / align * align
-        };
-        let bytes = sized(&next.homes[own]);
-        let at = self.place(&state.homes, candidate.life, bytes);
-        let at = at.ok_or(NO_PLACE)?;
-        (next.homes[own].at, next.homes[own].bytes) = (at, bytes);
-        let mut touched = concerned(candidate);
-        let (last, first) = candidate.life;
-        for number in last..=first {
-            let free = self.room(&next.homes, number);
-            if next.nests[number].bytes <= free {
-                continue;
-            }
-            // It was planned beside less, or without it: it takes smaller tiles.
-            let stages = self.plan(&next, number, &homes).ok_or(TOO_LARGE)?;
-            touched.push(number);
-            self.take(&mut next, number, stages);
-            if next.nests[number].bytes > free || sized(&next.homes[own]) > bytes {
-                return Err(TOO_LARGE);
-            }
-        }
-        touched.sort_unstable();
-        touched.dedup();
-        let (mut all, mut gained, mut lost, mut saved) = (0i64, 0i64, 0i64, 0i64);
-        for number in touched {
-            let [before, then] = [state, &next].map(|state| state.nests[number].cycles);
-            all = all.saturating_add(before);
-            gained = gained.saturating_add((before - then).max(0));
-            lost = lost.saturating_add((then - before).max(0));
-            let [before, then] = [state, &next].map(|state| state.nests[number].moved);
-            saved = saved.saturating_add(before - then);
-        }
-        // Where near memory is plenty, a cycle of an engine that is saved is worth one of the nests.
-        let plenty = next.homes[own].bytes <= near.bytes / PLENTY;
-        let worth = match accept {
-            Accept::Nests if plenty => saved.max(0),
-            _ => 0,
-        };
-        match accept {
-            Accept::Nests | Accept::Quicker => {}
-            Accept::All if gained >= lost && saved > 0 => return Ok(next),
-            Accept::All => return Err(SLOWER),
-            Accept::Any => return Ok(next),
-            Accept::Fewer if saved > 0 => return Ok(next),
-            Accept::Fewer => return Err("the nests concerned move no fewer bytes"),
-        }
-        let most = gained.saturating_add(all / SLACK).saturating_add(worth);
-        if lost.saturating_mul(LOSS) > most {
-            return Err(SLOWER);
-        }
-        Ok(next)
     }
 
     /// Lets nests keep in near memory that is free what they load more than once.

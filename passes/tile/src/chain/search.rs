@@ -99,8 +99,9 @@ pub(super) fn chain(
         cost.load.saturating_add(cost.store)
     };
     match found {
-        // Elsewhere units would wait for what is filled behind the last element of the shorter ones.
-        Ok(found) if plenty(&found) => {
+        // Elsewhere units would wait for what is filled behind the last element of the shorter ones; where bytes decide that
+        // is what it is worth.
+        Ok(found) if plenty(&found) || cx.budget.worth > 0 => {
             let most = found.cycles.saturating_add(found.cycles / SLACK);
             let joint = with(true, most).ok();
             let joint = joint.filter(|joint| moved(joint) < moved(&found));

@@ -228,7 +228,8 @@ impl Planner<'_> {
             between: None,
         });
         let makers: Makers<'_> = HashMap::from([(home.value, makers.collect())]);
-        let homes = Homes::new();
+        let lies = state.homes.iter().map(|home| (home.value, home.lies()));
+        let homes: Homes = lies.collect();
         let cx = self.context(self.budget, &makers, &homes);
         let Stage { group, plan, .. } = &home.stage;
         let found = cx.producers(group, plan, home.number(), &[], Some(&home.zeros));

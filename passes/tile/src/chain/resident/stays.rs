@@ -1,0 +1,197 @@
+//! One more tensor that stays: the nests concerned planned again, its home and place, and whether that is any gain.
+
+use super::{
+    Accept, Candidate, Home, LOSS, NO_PLACE, PLENTY, Planner, SLACK, SLOWER, State, TOO_LARGE,
+    concerned,
+};
+use crate::chain::home::Why;
+use crate::chain::stage::Homes;
+use crate::placed::Placed;
+
+/// How often nests are planned again at most beside a tensor that takes more near memory than they were planned beside.
+const AGAIN: usize = 2;
+
+/// Why a tensor does not stay, and how many bytes of near memory it would take where a nest that reads it has no room beside
+/// them.
+struct Unfit {
+    why: Why,
+    bytes: Option<i64>,
+}
+
+impl From<Why> for Unfit {
+    fn from(why: Why) -> Self {
+        Self { why, bytes: None }
+    }
+}
+
+impl Planner<'_> {
+    /// The state with one more tensor that stays.
+    pub(super) fn with(
+        &self,
+        state: &State,
+        candidate: &Candidate,
+        accept: Accept,
+    ) -> Result<State, Why> {
+        // Its readers are planned beside as many bytes as the tensor has; where it takes more and they have no room then, they
+        // are planned once more beside these.
+        let mut bytes = self.bytes(candidate.value);
+        let mut left = AGAIN;
+        loop {
+            match self.with_bytes(state, candidate, accept, bytes) {
+                Ok(next) => return Ok(next),
+                Err(Unfit {
+                    why,
+                    bytes: Some(size),
+                }) if left > 0 && size > bytes => {
+                    (bytes, left) = (size, left - 1);
+                    if bytes > self.near_bytes() {
+                        return Err(why);
+                    }
+                }
+                Err(unfit) => return Err(unfit.why),
+            }
+        }
+    }
+
+    /// The state with one more tensor that stays, whose readers are planned beside so many bytes; or why it does not, and how many it
+    /// takes if a nest has no room beside them.
+    fn with_bytes(
+        &self,
+        state: &State,
+        candidate: &Candidate,
+        accept: Accept,
+        bytes: i64,
+    ) -> Result<State, Unfit> {
+        let (near, value) = (self.target.near, candidate.value);
+        let mut next = state.clone();
+        if candidate
+            .writers
+            .iter()
+            .any(|w| state.nests[*w].writes.is_some())
+        {
+            return Err("a nest computes it with another one that stays".into());
+        }
+        let elem = self.ir.ty(value).elem().bytes().unwrap_or(1) as i64;
+        if bytes > self.near_bytes() {
+            return Err("it is larger than near memory".into());
+        }
+        let mut homes: Homes = state
+            .homes
+            .iter()
+            .map(|home| (home.value, home.lies()))
+            .collect();
+        // The readers, as if it were as large as the tensor is.
+        let Some(place) = self.target_stage(value) else {
+            return Err("nothing reads it".into());
+        };
+        let rank = self.ir.ty(value).shape().map_or(0, <[i64]>::len);
+        next.homes.push(Home {
+            value,
+            stage: place,
+            // Until it is known what readers want there.
+            zeros: (0..rank).collect(),
+            makers: Vec::new(),
+            writers: candidate.writers.clone(),
+            life: candidate.life,
+            at: self
+                .place(&state.homes, candidate.life, bytes)
+                .ok_or(NO_PLACE)?,
+            bytes,
+            load: 0,
+        });
+        for reader in &candidate.readers {
+            next.nests[*reader].near.insert(value);
+        }
+        let (mut planned, (home, zeros)) = self.readers(&next, candidate, &mut homes)?;
+        if let Some(own) = next.homes.last_mut() {
+            (own.stage, own.zeros) = (home, zeros);
+        }
+        for reader in &candidate.readers {
+            let written = next.nests[*reader].writes;
+            let mut homes = next.homes.iter();
+            if let Some(home) = homes.find(|home| Some(home.value) == written) {
+                self.producers(&next, home)?;
+            }
+        }
+        let own = next.homes.len() - 1;
+        if candidate.writers.is_empty() {
+            next.homes[own].load = self.load(&next.homes[own])?;
+        } else {
+            let (made, groups) = self.producers(&next, &next.homes[own])?;
+            next.homes[own].makers = groups.iter().map(|(maker, _)| *maker).collect();
+            if let Some(segment) = next.homes[own].stage.segments.first_mut() {
+                segment.made = vec![made];
+            }
+        }
+        homes.insert(value, next.homes[own].lies());
+        for writer in &candidate.writers {
+            next.nests[*writer].writes = Some(value);
+            let stages = self.plan(&next, *writer, &homes);
+            let stages = stages.ok_or("no unit computes it as it is read")?;
+            planned.push((*writer, stages));
+        }
+        for (number, stages) in planned {
+            self.take(&mut next, number, stages);
+        }
+        // Its size is known now, with what its readers read beside it and what units write beyond it.
+        let sized = |home: &Home| {
+            let align = near.align.max(1);
+            let bytes = Placed::of(home.tile()).elements().saturating_mul(elem);
+            (bytes + align - 1) / align * align
+        };
+        let bytes = sized(&next.homes[own]);
+        let at = self.place(&state.homes, candidate.life, bytes);
+        let at = at.ok_or(NO_PLACE)?;
+        (next.homes[own].at, next.homes[own].bytes) = (at, bytes);
+        let mut touched = concerned(candidate);
+        let (last, first) = candidate.life;
+        let unfit = |number: usize| Unfit {
+            why: TOO_LARGE,
+            bytes: candidate.readers.contains(&number).then_some(bytes),
+        };
+        for number in last..=first {
+            let free = self.room(&next.homes, number);
+            if next.nests[number].bytes <= free {
+                continue;
+            }
+            // It was planned beside less, or without it: it takes smaller tiles.
+            let stages = self.plan(&next, number, &homes);
+            let stages = stages.ok_or_else(|| unfit(number))?;
+            touched.push(number);
+            self.take(&mut next, number, stages);
+            if next.nests[number].bytes > free || sized(&next.homes[own]) > bytes {
+                return Err(unfit(number));
+            }
+        }
+        touched.sort_unstable();
+        touched.dedup();
+        let (mut all, mut gained, mut lost, mut saved) = (0i64, 0i64, 0i64, 0i64);
+        for number in touched {
+            let [before, then] = [state, &next].map(|state| state.nests[number].cycles);
+            all = all.saturating_add(before);
+            gained = gained.saturating_add((before - then).max(0));
+            lost = lost.saturating_add((then - before).max(0));
+            let [before, then] = [state, &next].map(|state| state.nests[number].moved);
+            saved = saved.saturating_add(before - then);
+        }
+        // Where near memory is plenty, a cycle of an engine that is saved is worth one of the nests.
+        let plenty = next.homes[own].bytes <= near.bytes / PLENTY;
+        let worth = match accept {
+            Accept::Nests if plenty => saved.max(0),
+            _ => 0,
+        };
+        match accept {
+            Accept::Nests | Accept::Quicker => {}
+            Accept::All if gained >= lost && saved > 0 => return Ok(next),
+            Accept::All => return Err(SLOWER.into()),
+            Accept::Any => return Ok(next),
+            Accept::Fewer if saved > 0 => return Ok(next),
+            Accept::Fewer => return Err("the nests concerned move no fewer bytes".into()),
+        }
+        let most = gained.saturating_add(all / SLACK).saturating_add(worth);
+        if lost.saturating_mul(LOSS) > most {
+            return Err(SLOWER.into());
+        }
+        Ok(next)
+    }
+}

@@ -17,6 +17,7 @@ use tir::{Name, Value};
 
 use super::stage::Context;
 use crate::group::{Group, Operand};
+use crate::layout::Dim;
 use crate::plan::{Least, Plan, least};
 
 /// What is computed for a root.
@@ -136,6 +137,12 @@ impl<'a> Others<'a> {
             };
         }
         let mut busy = plan.busy.clone();
+        // An engine may fill the accumulators in place of a unit.
+        if let Some((unit, fills)) = plan.resets
+            && let Some((_, sum)) = busy.iter_mut().find(|(name, _)| *name == unit)
+        {
+            *sum -= fills;
+        }
         // What may run on several units keeps none of them busy for certain.
         for stage in &self.stages {
             let [(unit, cycles)] = of(stage)[..] else {
@@ -220,13 +227,14 @@ impl Stage<'_> {
             Some(operand) => (again(plan, operand), self.parts(root, plan, operand)),
             None => (1, None),
         };
+        let split = self.operand.is_some_and(|operand| is_split(plan, operand));
         let mut least: Vec<(Name, i64)> = Vec::new();
         for way in &self.ways {
             let all = way.all(self.group).saturating_mul(times);
             let tiles = parts
                 .iter()
                 .flatten()
-                .map(|(points, times)| way.parts(self.group, points, *times));
+                .map(|(points, times)| way.parts(self.group, points, *times, split));
             let cycles = all.max(tiles.min().unwrap_or(0));
             match least.iter_mut().find(|(unit, _)| *unit == way.unit) {
                 Some((_, least)) => *least = cycles.min(*least),
@@ -265,6 +273,15 @@ impl Stage<'_> {
                 .collect(),
         )
     }
+}
+
+/// Whether a dimension of an operand has several dimensions in its tile: what computes that has an iterator for each.
+fn is_split(plan: &Plan, operand: usize) -> bool {
+    let dims = &plan.tiles[operand].dims;
+    let moving = |dim: &&Dim| dim.size > 1 && dim.source.1 != 0;
+    let mut seen = HashSet::new();
+    let mut moving = dims.iter().filter(moving);
+    moving.any(|dim| !seen.insert(dim.source.0))
 }
 
 /// How often all of what an operand's tiles are cut from is computed at the least: in each trip of loops that do not move them.

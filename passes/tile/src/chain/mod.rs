@@ -49,6 +49,7 @@ mod ring;
 mod search;
 mod series;
 mod stage;
+mod told;
 mod ways;
 
 pub use between::{Between, Done, Gives, Of, RowStep, Rows, Running};
@@ -59,6 +60,7 @@ pub use partition::{Chains, Cuts, Limits, Single, partition};
 pub(crate) use reach::zero;
 pub use resident::{Far, Policy, Resident};
 pub use ring::Ring;
+pub use told::{Bounded, bounds};
 
 use tir::Name;
 

@@ -14,6 +14,7 @@ use super::pipeline::pipelines;
 use super::resident::{PLENTY, SLACK};
 use super::ring::{Rows, turn};
 use super::stage::{Around, Context, No};
+use super::told::{self, Bounded};
 use super::{Made, Segment, Stage};
 use crate::group::Group;
 use crate::plan::listing::line;
@@ -157,12 +158,14 @@ fn chain_as(
             break;
         }
         let least = others.as_ref().map_or(0, |others| others.least(&plan)) / cores;
-        if least.saturating_add(least / MARGIN) > most {
+        let least = least.saturating_add(least / MARGIN);
+        if least > most && !told::asked() {
             if best.is_none() && !matches!(why, Refused::TooLarge(_)) {
                 why = Refused::Never("its stages take too long".to_string());
             }
             continue;
         }
+        let division = (Arc::clone(&plan.space), plan.order.clone());
         match parts(cx, &root, plan, most, most.min(apart), overlap) {
             Err(other) => {
                 let better = match (&why, &other) {
@@ -177,6 +180,12 @@ fn chain_as(
                 }
             }
             Ok(found) => {
+                told::tell(|| Bounded {
+                    least,
+                    found: found.cycles,
+                    in_order: cx.target.info.in_order,
+                    division: format!("tiles {:?} in loops {:?}", division.0.tile, division.1),
+                });
                 if best.as_ref().is_none_or(|best| found.cycles < best.cycles) {
                     best = Some(found);
                 }

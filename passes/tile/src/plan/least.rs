@@ -7,6 +7,7 @@ use super::Target;
 use super::lanes::Lanes;
 use super::unit::{UnitChoice, Way, candidates};
 use crate::group::Group;
+use crate::matching::Place;
 
 /// A way to compute a group on a unit.
 pub(crate) struct Least {
@@ -18,6 +19,8 @@ pub(crate) struct Least {
     lanes: Lanes,
     /// Points of each iterator that a call takes.
     block: Vec<i64>,
+    /// Whether no two of the unit's parallel iterators can be parts of one: something that it reads has one of them alone.
+    apart: bool,
 }
 
 impl Least {
@@ -33,7 +36,17 @@ impl Least {
             block[*d] = *points;
         }
         let (unit, held) = (called.unit, called.held());
+        let has = |places: &Vec<Place>, d: usize| places.iter().any(|place| place.dim == Some(d));
+        let result = called.places.last()?;
+        let of_result: Vec<usize> = result.iter().filter_map(|place| place.dim).collect();
+        let alone = |a: usize, b: usize| called.places.iter().any(|p| has(p, a) != has(p, b));
+        let mut pairs = of_result
+            .iter()
+            .enumerate()
+            .flat_map(|(i, a)| of_result[..i].iter().map(move |b| (*a, *b)));
+        let apart = pairs.all(|(a, b)| alone(a, b));
         Some(Self {
+            apart,
             unit,
             call,
             lanes: Lanes::of(target, &Way::Unit(choice), held),
@@ -49,14 +62,27 @@ impl Least {
         self.lanes.least(points / block.max(1))
     }
 
-    /// Cycles of the unit for a part of the group so many times: of its parallel iterators so many points each.
-    pub(crate) fn parts(&self, group: &Group, points: &[i64], times: i64) -> i64 {
+    /// Cycles of the unit for a part of the group so many times: of its parallel iterators so many points each, of which some are
+    /// counted by several iterators if it is `split`.
+    pub(crate) fn parts(&self, group: &Group, points: &[i64], times: i64, split: bool) -> i64 {
         let (mut calls, mut summed, mut block) = (times, 1i64, 1i64);
+        let whole = split && !self.apart;
+        if whole {
+            // A call takes its points wherever they are.
+            let own = (0..points.len()).filter(|d| !group.reductions[*d]);
+            let (points, block) = own.fold((1i64, 1i64), |(points_in, block), d| {
+                (
+                    points_in.saturating_mul(points[d]),
+                    block.saturating_mul(self.block[d]),
+                )
+            });
+            calls = calls.saturating_mul(points.saturating_add(block - 1) / block.max(1));
+        }
         for (d, points) in points.iter().enumerate() {
             if group.reductions[d] {
                 summed = summed.saturating_mul(group.domain[d]);
                 block = block.saturating_mul(self.block[d]);
-            } else {
+            } else if !whole {
                 calls = calls.saturating_mul((points + self.block[d] - 1) / self.block[d].max(1));
             }
         }

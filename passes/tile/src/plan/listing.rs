@@ -6,7 +6,7 @@ use crate::group::Group;
 
 /// The quickest candidates, first the one that is taken, and of those that would be quicker than all of them the one that
 /// needs the least near memory.
-pub(super) fn listing(group: &Group, target: &Target<'_>, search: &Search) -> Vec<String> {
+pub(super) fn listing(group: &Group, target: &Target<'_>, search: &Search<'_>) -> Vec<String> {
     let count = search.budget.listed;
     let mut plans: Vec<&(Plan, Option<Excess>)> = search.kept.iter().collect();
     plans.sort_by_key(|(plan, _)| (plan.cycles, plan.bytes));

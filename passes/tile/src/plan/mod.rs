@@ -24,6 +24,7 @@ pub(crate) mod listing;
 mod peel;
 mod places;
 mod quicker;
+mod room;
 mod search;
 mod shapes;
 mod sizes;
@@ -360,7 +361,7 @@ fn found(
     ir: &Ir,
     group: &Group,
     target: &Target<'_>,
-    mut search: Search,
+    mut search: Search<'_>,
     (by_unit, mut nearest): (bool, Option<Nearest>),
 ) -> Result<Plan, TooLarge> {
     let listed = listing::listing(group, target, &search);
@@ -398,9 +399,13 @@ pub fn stages(
     budget: Budget,
     parts: bool,
 ) -> Vec<Plan> {
+    let elems = sources(ir, group);
+    // What would not fit in any way is only kept where it is listed.
+    if budget.listed == 0 && !room::may_fit(group, target, &elems, budget, parts) {
+        return Vec::new();
+    }
     let mut search = Search::new(ir, group, target, budget);
     (search.all, search.parts) = (true, parts);
-    let elems = sources(ir, group);
     // What lies in a tile that another nest reads is one iterator along each dimension of the unit.
     let mut ways = joined(group, target);
     ways.retain(|dims| dims.iter().all(|(d, _)| group.reductions[*d]));

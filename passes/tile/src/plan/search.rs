@@ -1,5 +1,6 @@
 //! Every division of a way, estimated; what takes longer whatever the order of its loops is left out early.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use tir::{Ir, Type};
@@ -19,7 +20,9 @@ use crate::layout::Space;
 use crate::matching::Mismatch;
 
 /// What was found so far.
-pub(super) struct Search {
+pub(super) struct Search<'a> {
+    ir: &'a Ir,
+    group: &'a Group,
     /// Whether all that is estimated is kept, and nothing is left out for being slower.
     pub(super) all: bool,
     pub(super) best: Option<Plan>,
@@ -32,8 +35,8 @@ pub(super) struct Search {
     pub(super) sounded: i64,
     /// Whether reductions are divided of what no unit takes, or what computes a tile for another stage.
     pub(super) parts: bool,
-    /// Iterators of the core that may be rounded up though they are reductions.
-    pub(super) may_exceed: Vec<bool>,
+    /// Iterators of the core that may be rounded up though they are reductions, once that was asked.
+    may_exceed: OnceCell<Vec<bool>>,
     /// All that were estimated, where they are listed.
     pub(super) kept: Vec<(Plan, Option<Excess>)>,
     pub(super) least: TooLarge,
@@ -41,16 +44,18 @@ pub(super) struct Search {
     pub(super) vectors: Arc<Vectors>,
 }
 
-impl Search {
-    pub(super) fn new(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Self {
+impl<'a> Search<'a> {
+    pub(super) fn new(ir: &'a Ir, group: &'a Group, target: &Target<'_>, budget: Budget) -> Self {
         Self {
+            ir,
+            group,
             all: false,
             best: None,
             slack: 0,
             close: Vec::new(),
             sounded: i64::MAX,
             parts: false,
-            may_exceed: beyond::may_exceed(ir, group),
+            may_exceed: OnceCell::new(),
             kept: Vec::new(),
             least: TooLarge {
                 excess: Excess {
@@ -63,6 +68,11 @@ impl Search {
             budget,
             vectors: Arc::new(Vectors::new(ir, group, target)),
         }
+    }
+    /// Whether an iterator may be rounded up though it is a reduction.
+    fn may_exceed(&self, d: usize) -> bool {
+        let of = || beyond::may_exceed(self.ir, self.group);
+        self.may_exceed.get_or_init(of)[d]
     }
     /// The cycles that a plan may take to be the one that is taken of those so far.
     fn most(&self) -> i64 {
@@ -155,7 +165,7 @@ pub(super) fn divisions(
     target: &Target<'_>,
     way: &Way,
     elems: &[Type],
-    search: &mut Search,
+    search: &mut Search<'_>,
 ) -> Option<Mismatch> {
     let budget = search.budget;
     let unit = way.unit();
@@ -174,7 +184,7 @@ pub(super) fn divisions(
     }
     // The rest of a block beyond a reduction adds nothing only if an operand is padding there.
     let ragged = |d: usize| group.reductions[d] && group.domain[d] % block[d] != 0;
-    if let Some(d) = (0..group.core).find(|d| ragged(*d) && !search.may_exceed[*d]) {
+    if let Some(d) = (0..group.core).find(|d| ragged(*d) && !search.may_exceed(*d)) {
         let text = format!(
             "no operand is zero beyond a reduction of {} points, which its {} do not divide",
             group.domain[d], block[d]
@@ -356,7 +366,7 @@ struct Tried<'a> {
 
 impl Tried<'_> {
     /// Whether a division may be the quickest so far: what its calls take is not too long whatever the order of its loops.
-    fn may_gain(&mut self, space: &Space, search: &Search) -> bool {
+    fn may_gain(&mut self, space: &Space, search: &Search<'_>) -> bool {
         let may = self.shapes.calls(space) <= search.most();
         self.slower |= !may;
         may
@@ -369,7 +379,7 @@ impl Tried<'_> {
         with: (&Group, &Target<'_>, &Way, &Vectors),
         choices: &Choices,
         space: &mut Space,
-        search: &mut Search,
+        search: &mut Search<'_>,
         rank: usize,
         (calls, loads): (i64, &Cost),
     ) {
@@ -412,7 +422,7 @@ impl Tried<'_> {
         &mut self,
         (group, target, way, vectors): (&Group, &Target<'_>, &Way, &Vectors),
         space: &Space,
-        search: &mut Search,
+        search: &mut Search<'_>,
         sounds: bool,
     ) {
         let strips = match search.all || sounds {
@@ -441,7 +451,9 @@ impl Tried<'_> {
             let left_out = slow || excess.is_some();
             // Where others were left out before, whether its results are tiles changes nothing: most divisions end here.
             let known = slow && self.slower || excess.is_some() && self.least.is_some();
-            let parts = match left_out && known && self.dense {
+            // Nor does it where nobody asks why nothing fits.
+            let known = known && self.dense || search.forgets();
+            let parts = match left_out && known {
                 true => None,
                 false => match self.shapes.parts(space, strip, operands) {
                     Some(parts) => Some(parts),

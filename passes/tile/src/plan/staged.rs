@@ -31,7 +31,7 @@ pub(super) fn staged(
     target: &Target<'_>,
     inner: &Target<'_>,
     elems: &[Type],
-    search: &mut Search,
+    search: &mut Search<'_>,
 ) {
     if group.moves(ir) {
         for map in [&group.operands[0].map, &group.out] {
@@ -102,7 +102,7 @@ fn candidates(
     target: &Target<'_>,
     cycles: i64,
     elems: &[Type],
-    search: &mut Search,
+    search: &mut Search<'_>,
 ) -> Vec<Plan> {
     let (way, budget) = (Way::Staged(cycles), search.budget);
     let Ok(places) = Places::new(group, target, &way) else {

@@ -22,11 +22,11 @@ fn read(text: &str) -> Ir {
 }
 
 /// All divisions for which chains are found where a program is tiled for a machine.
-fn divisions(text: &str, machine: &str) -> Vec<Bounded> {
+fn divisions(text: &str, machine: &str, resident: bool) -> Vec<Bounded> {
     let machine = root().join(format!("test/e2e/machines/{machine}.tir"));
     let mut ir = read(text);
     let pipeline = format!(
-        "attach-machine{{file=\"{}\"}},func.func(join-groups,fuse-graph,graph-to-tensor,fuse-elementwise,canonicalize,tile)",
+        "attach-machine{{file=\"{}\"}},func.func(join-groups,fuse-graph,graph-to-tensor,fuse-elementwise,canonicalize,tile{{resident={resident}}})",
         machine.display()
     );
     let pipeline = tir_opt::stock().passes.parse(&pipeline);
@@ -94,7 +94,10 @@ fn no_chain_of_networks_is_below_its_bound() {
         for network in ["fire", "bottleneck", "unet", "inverted", "branches"] {
             let path = root().join(format!("test/e2e/egraph/{network}.tir"));
             let text = std::fs::read_to_string(path).expect("text");
-            held.hold(&format!("{network}, {machine}"), &divisions(&text, machine));
+            held.hold(
+                &format!("{network}, {machine}"),
+                &divisions(&text, machine, true),
+            );
         }
     }
     held.are_known("networks", 1000);
@@ -173,12 +176,13 @@ fn no_chain_of_random_networks_is_below_its_bound() {
     let count = std::env::var("TIR_NETWORKS").ok();
     let count: u64 = count.map_or(12, |n| n.parse().expect("a number"));
     let mut held = Held::default();
+    // Where tensors stay that several stages of a chain read, what is estimated may be less than there is: not looked at here.
     for seed in 1..=count {
         let text = network(seed);
         for machine in ["npu", "bursts"] {
             held.hold(
                 &format!("seed {seed}, {machine}\n{text}"),
-                &divisions(&text, machine),
+                &divisions(&text, machine, false),
             );
         }
     }

@@ -267,9 +267,7 @@ impl Loaded {
     pub(super) fn with(stage: &Stage, operand: usize, tile: &Tile) -> Option<Self> {
         let (far, plan) = (&stage.group.operands[operand], &stage.plan);
         let written = plan.in_place == Some(Input::Operand(operand));
-        // What lies near already is loaded by nobody.
-        let here = far.made || far.near;
-        let other = here || far.inner.is_some() || far.flat.is_some() || far.diagonal.is_some();
+        let other = far.made || far.inner.is_some() || far.flat.is_some() || far.diagonal.is_some();
         (!other && !written).then(|| Self {
             source: far.source,
             padding: far.padding,

@@ -168,8 +168,7 @@ impl Planner<'_> {
             }
         };
         let most = nest.cycles.saturating_mul(2).saturating_add(1);
-        let Budget { bytes, limit, .. } = cx.budget;
-        let mut like = format!("{bytes} {limit} {most}");
+        let mut like = format!("{:?} {most}", cx.budget);
         for group in groups.iter().chain(&roots) {
             self.tell(&mut like, group, homes, &inside);
         }
@@ -187,7 +186,12 @@ impl Planner<'_> {
         if let Some(plan) = self.nests.borrow().get(&key) {
             return plan.clone();
         }
-        let plan = chain(cx, root, None, most).ok().map(|found| found.plan);
+        // Plans are those of sequences one by one; what is quicker as one sequence is seen where it is made.
+        let cx = Context {
+            joint: Some(false),
+            ..*cx
+        };
+        let plan = chain(&cx, root, None, most).ok().map(|found| found.plan);
         self.nests.borrow_mut().insert(key, plan.clone());
         plan
     }

@@ -6,15 +6,15 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tir::pass::Settings;
 use tir::text::{ParseOptions, parse};
-use tir::{Ir, Name, OpId, PassManager, Pipeline};
+use tir::{Ir, Name, OpId, Pipeline};
 use tir_convert::FuseGraph;
 use tir_func::Func;
 use tir_generic::{Canonicalize, Cse};
 use tir_levels::{AttachMachine, ChooseGraph};
 use tir_support::networks::{bottlenecks, dense, encoder};
 
+use crate::covers::run_without;
 use crate::egraph::on_cpu;
 use crate::networks::{root, said};
 
@@ -29,7 +29,7 @@ pub(crate) struct Options {
     machine: Option<PathBuf>,
 }
 
-/// Names of networks, how many of their layers are alike, and their texts: each once with few layers, once with many.
+/// Networks by name, as text: each once with few layers, once with many.
 fn networks() -> Vec<(&'static str, String)> {
     vec![
         ("dense 16", dense(16)),
@@ -52,16 +52,6 @@ fn shape(ir: &Ir, op: OpId) -> String {
         format!("{}({})", ir.name(op), types.join(", "))
     });
     text.collect::<Vec<_>>().join(";")
-}
-
-fn run(pipeline: Pipeline, module: &mut Ir) -> Result<(), String> {
-    let settings = Settings {
-        threads: 1,
-        verify: false,
-        ..Settings::default()
-    };
-    let report = PassManager::with(pipeline, settings).run(module);
-    report.into_result().map_err(|e| said(&e))
 }
 
 /// Prints a row for each network.
@@ -92,7 +82,7 @@ pub(crate) fn deep(options: &Options) -> Result<(), String> {
             p.add(Canonicalize::default());
             p.add(Cse::default());
         });
-        run(before, &mut module).map_err(|e| format!("{name}: {e}"))?;
+        run_without(before, &mut module, &[]).map_err(|e| format!("{name}: {e}"))?;
         let slots = module.slots().into_iter();
         let mut slots = slots.filter(|slot| module.is::<Func>(*slot));
         let slot = slots.next().ok_or("no function")?;
@@ -102,13 +92,13 @@ pub(crate) fn deep(options: &Options) -> Result<(), String> {
             p.add(ChooseGraph::default());
         });
         let begin = on_cpu();
-        run(choice, &mut module).map_err(|e| format!("{name}: {e}"))?;
+        run_without(choice, &mut module, &[]).map_err(|e| format!("{name}: {e}"))?;
         let took = on_cpu().saturating_sub(begin);
         let mut fuse = Pipeline::new();
         fuse.nest("func.func", |p| {
             p.add(FuseGraph::default());
         });
-        run(fuse, &mut module).map_err(|e| format!("{name}: {e}"))?;
+        run_without(fuse, &mut module, &[]).map_err(|e| format!("{name}: {e}"))?;
         let function = module.child(slot).ok_or("no function")?;
         let groups = function.walk_ids().into_iter();
         let groups = groups.filter(|op| function.parent(*op) == Some(function.root()));

@@ -14,7 +14,7 @@ use super::super::search::chain;
 use super::super::stage::{Context, Homes, Maker, Makers, No};
 use super::super::{Between, Made, Stage};
 use super::{Home, Nest, Planner, State};
-use crate::group::{Group, Operand};
+use crate::group::Group;
 use crate::parts::parts;
 use crate::plan::{Budget, Plan};
 
@@ -169,11 +169,13 @@ impl Planner<'_> {
         };
         let most = nest.cycles.saturating_mul(2).saturating_add(1);
         let mut like = format!("{:?} {most}", cx.budget);
-        for group in groups.iter().chain(&roots) {
-            self.tell(&mut like, group, homes, &inside);
+        let mut read = Vec::new();
+        for group in &groups {
+            self.tell(&mut like, &mut read, group, homes, &inside);
         }
         let found = roots.iter().map(|root| {
-            let key = format!("{like}\n{}", root.signature(self.ir));
+            let (mut key, mut read) = (like.clone(), read.clone());
+            self.tell(&mut key, &mut read, root, homes, &inside);
             let plan = self.remembered(key, &cx, root, most)?;
             Some(chain(&cx, root, Some(&plan), most).ok()?.stage)
         });
@@ -197,19 +199,30 @@ impl Planner<'_> {
     }
 
     /// What the plan of a group in a nest depends on as text: itself, how what it reads lies in near memory, what of that is
-    /// one tensor, and which groups of the nest compute it.
-    fn tell(&self, text: &mut String, group: &Group, homes: &Homes, inside: &[Inside<'_>]) {
+    /// one tensor with what others `read`, and which groups of the nest compute it.
+    fn tell(
+        &self,
+        text: &mut String,
+        read: &mut Vec<Value>,
+        group: &Group,
+        homes: &Homes,
+        inside: &[Inside<'_>],
+    ) {
         text.push('\n');
         text.push_str(&group.signature(self.ir));
-        for (number, operand) in group.operands.iter().enumerate() {
-            let same = |other: &Operand| other.source == operand.source;
-            let first = group.operands.iter().position(same).unwrap_or(number);
-            let lies = homes.get(&operand.source);
-            let made = inside.iter().find(|(value, _)| *value == operand.source);
+        for operand in &group.operands {
+            let source = operand.source;
+            let known = read.iter().position(|other| *other == source);
+            let number = known.unwrap_or(read.len());
+            if known.is_none() {
+                read.push(source);
+            }
+            let lies = homes.get(&source);
+            let made = inside.iter().find(|(value, _)| *value == source);
             let made = made.into_iter().flat_map(|(_, parts)| parts);
             let made: Vec<_> = made.map(|(member, at, _)| (member, at)).collect();
             // Writing to a string never fails.
-            let _ = write!(text, "\n{first} {lies:?} {made:?}");
+            let _ = write!(text, "\n{number} {lies:?} {made:?}");
         }
     }
 

@@ -164,6 +164,31 @@ impl Layout {
         }
         Self::new(&name).ok()
     }
+    /// How a tensor is stored whose dimension `dim` is written as two, elements staying where they are: blocks are of the
+    /// inner one, which they have to divide.
+    ///
+    /// # Errors
+    /// More than five dimensions.
+    pub fn split(&self, dim: usize) -> Result<Layout, String> {
+        let rank = self.blocks.len() + 1;
+        let letters = BY_RANK.get(rank).ok_or_else(|| {
+            format!("layout {self} has no letters for a tensor of {rank} dimensions")
+        })?;
+        let letter = |d: usize| letters.get(d..=d).unwrap_or_default();
+        let mut name = String::new();
+        for axis in &self.axes {
+            let at = axis.dim + usize::from(axis.dim >= dim);
+            match axis.inner {
+                true => {
+                    let block = self.blocks[axis.dim];
+                    name.push_str(&format!("{block}{}", letter(at).to_ascii_lowercase()));
+                }
+                false if axis.dim == dim => name.push_str(&(letter(dim).to_string() + letter(at))),
+                false => name.push_str(letter(at)),
+            }
+        }
+        Self::new(&name)
+    }
     /// Whether a tensor of this shape can be stored so.
     pub fn fits(&self, shape: &[i64]) -> bool {
         self.blocks.len() == shape.len() && self.blocks.iter().zip(shape).all(|(b, n)| n % b == 0)

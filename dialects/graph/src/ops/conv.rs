@@ -115,12 +115,23 @@ impl Form<'_> {
         Ok(vec![Type::tensor(shape, elem)])
     }
 
+    /// [`LayoutRule::prefers`]: channels are rows and columns of products, unless each is a convolution for itself.
+    fn prefers(&self, op: OpRef<'_>) -> Option<[usize; 2]> {
+        let ([_, inputs, ..], _) = ranked::<4>(op, self.w, "w").ok()?;
+        (self.groups == 1 || inputs > 1).then_some([1, 0])
+    }
+
     /// [`LayoutRule::admits`].
     fn admits(&self, op: OpRef<'_>, layout: &Layout) -> Result<(), Failure> {
         let ([outputs, inputs, ..], _) = ranked::<4>(op, self.w, "w")?;
-        let groups = self.groups;
-        if groups != 1 && (inputs != 1 || outputs != groups) {
-            return Err(format!("takes plain tensors in {groups} groups, found {layout}").into());
+        let (groups, block) = (self.groups, layout.blocks().get(1).copied().unwrap_or(1));
+        let lanes = inputs == 1 && outputs == groups;
+        let own = outputs / groups.max(1);
+        if groups != 1 && !lanes && (inputs % block != 0 || own % block != 0) {
+            return Err(format!(
+                "has groups of {inputs} input and {own} output channels, which blocks of {layout} do not divide"
+            )
+            .into());
         }
         windows_in(layout)
     }
@@ -216,8 +227,8 @@ impl Fusable for Conv2dInteger {
 impl LayoutRule for Conv2dInteger {
     const KEEPS: Keeps = Keeps::Weighted;
 
-    fn prefers(&self, _: OpRef<'_>) -> Option<[usize; 2]> {
-        (self.groups == 1).then_some([1, 0])
+    fn prefers(&self, op: OpRef<'_>) -> Option<[usize; 2]> {
+        self.form().prefers(op)
     }
     fn admits(&self, op: OpRef<'_>, layout: &Layout) -> Result<(), Failure> {
         self.form().admits(op, layout)
@@ -232,9 +243,8 @@ impl Fusable for Conv2d {
 impl LayoutRule for Conv2d {
     const KEEPS: Keeps = Keeps::Weighted;
 
-    /// Channels are rows and columns of products, unless each is a convolution for itself.
-    fn prefers(&self, _: OpRef<'_>) -> Option<[usize; 2]> {
-        (self.groups == 1).then_some([1, 0])
+    fn prefers(&self, op: OpRef<'_>) -> Option<[usize; 2]> {
+        self.form().prefers(op)
     }
 
     fn admits(&self, op: OpRef<'_>, layout: &Layout) -> Result<(), Failure> {

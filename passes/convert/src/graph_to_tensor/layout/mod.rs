@@ -14,9 +14,9 @@ use tir::{
     PassResult, Traits, Type, TypeAttr, Value,
 };
 use tir_arith::Constant;
-use tir_graph::layout::{Layout, pack, physical_type};
+use tir_graph::layout::{Axis, Layout, pack, physical_type};
 use tir_graph::{Fused, Relayout, Transpose, Yield};
-use tir_tensor::{Empty, ExtractSlice, Generic, InsertSlice, TransferRead};
+use tir_tensor::{CollapseShape, Empty, ExtractSlice, Generic, InsertSlice, TransferRead, reassociation};
 
 use split::{Nest, Operand};
 
@@ -160,6 +160,9 @@ fn change(ir: &Ir, op: OpId) -> Result<Change, Failure> {
         let lists = [&s.static_offsets, &s.static_sizes, &s.static_strides];
         return slice(part, whole, lists.map(|list| &list[..]));
     }
+    if let Some(c) = ir.get::<CollapseShape>(op) {
+        return collapse(ir.ty(c.src), c.result.0, &c.reassociation);
+    }
     let mut values = ir.operands(op).chain(ir.results(op));
     let layout = values.find_map(|v| Layout::of(ir.ty(v)));
     Err(match layout {
@@ -182,17 +185,17 @@ fn packed(value: Attr) -> Result<Attr, Failure> {
 fn nest(ir: &Ir, generic: &Generic) -> Result<Change, Failure> {
     let maps = generic.operands().zip(&generic.indexing_maps);
     let operands = maps.map(|(value, map)| Operand::new(ir.ty(value), &map.exprs));
-    let nest = Nest::new(
+    let mut nest = Nest::new(
         generic.domain(ir)?,
         generic.reductions(),
         operands.collect(),
     )?;
-    let maps = nest.maps()?;
-    for map in &maps[generic.inputs.len()..] {
-        if map.as_projection().is_none() {
-            return Err("writes a plain tensor from blocks of another".into());
-        }
+    for map in &nest.maps()?[generic.inputs.len()..] {
+        let order = map.as_projection();
+        let order = order.ok_or("writes a plain tensor from blocks of another")?;
+        nest.follow(&order);
     }
+    let maps = nest.maps()?;
     let kind = |reduces: &bool| Attr::str(if *reduces { "reduction" } else { "parallel" });
     let kinds: Vec<Attr> = nest.reductions().iter().map(kind).collect();
     let mut change = vec![
@@ -249,6 +252,39 @@ fn transfer(ir: &Ir, read: &TransferRead) -> Result<Change, Failure> {
         ("static_offsets", offsets.to_attr()),
         ("access", AffineMap::new(order.len(), access).to_attr()),
     ])
+}
+
+/// Dimensions that lie beside each other, and of which only the last one is in blocks, are one.
+fn collapse(from: Type, to: Type, groups: &[Attr]) -> Result<Change, Failure> {
+    let apart = || Failure::from(format!("makes a {to} of a {from}, which is stored differently"));
+    let groups = tir_tensor::groups(groups, from.shape().map_or(0, <[i64]>::len))?;
+    let axes = |ty: Type| match Layout::of(ty) {
+        Some(layout) => layout.axes().to_vec(),
+        None => {
+            let axis = |dim| Axis { dim, inner: false };
+            (0..ty.shape().map_or(0, <[i64]>::len)).map(axis).collect()
+        }
+    };
+    let blocks = |ty: Type, dim: usize| Layout::of(ty).map_or(1, |layout| layout.blocks()[dim]);
+    let (mut stored, mut of) = (Vec::new(), axes(from).into_iter().zip(0..));
+    for axis in axes(to) {
+        let mut dims = groups.get(axis.dim).ok_or_else(apart)?.iter().copied();
+        let last = dims.next_back().ok_or_else(apart)?;
+        if blocks(from, last) != blocks(to, axis.dim) {
+            return Err(apart());
+        }
+        let outer: Vec<usize> = if axis.inner { Vec::new() } else { dims.collect() };
+        let mut own = Vec::new();
+        for (dim, inner) in outer.into_iter().map(|d| (d, false)).chain([(last, axis.inner)]) {
+            let (found, at) = of.next().ok_or_else(apart)?;
+            if found != (Axis { dim, inner }) {
+                return Err(apart());
+            }
+            own.push(at);
+        }
+        stored.push(own);
+    }
+    Ok(vec![("reassociation", Attr::array(reassociation(&stored)))])
 }
 
 /// A part of a tensor is stored as the tensor is, and begins and ends with a block.

@@ -82,6 +82,19 @@ impl Nest {
         })
     }
 
+    /// Counts through the points of a result in the order in which they are stored, where its dimensions are all the
+    /// parallel iterators: nests in one layout are then as alike as plain ones.
+    pub(super) fn follow(&mut self, order: &[usize]) {
+        let parts = self.parts.iter();
+        let (reduced, parallel): (Vec<SplitIterator>, Vec<SplitIterator>) =
+            parts.copied().partition(|part| self.reductions[part.old]);
+        let ordered = order.iter().filter_map(|d| self.parts.get(*d).copied());
+        let ordered: Vec<SplitIterator> = ordered.collect();
+        if ordered.len() == parallel.len() && parallel.iter().all(|part| ordered.contains(part)) {
+            self.parts = ordered.into_iter().chain(reduced).collect();
+        }
+    }
+
     /// Ranges of the iterators.
     pub(super) fn domain(&self) -> Vec<i64> {
         let range = |part: &SplitIterator| match part.inner {

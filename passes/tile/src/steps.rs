@@ -27,7 +27,7 @@ use tir_graph::Constant;
 use tir_tensor::{Empty, Generic, Yield};
 
 use crate::matching::{Candidate, assignments};
-use crate::plan::{Target, out_order};
+use crate::plan::{Target, out_order, pays_for_elements};
 use crate::scalar::Scalar;
 use crate::settle::copy_nest;
 
@@ -76,9 +76,7 @@ fn candidate(func: &mut Ir, op: OpId, target: &Target<'_>) -> Option<Steps> {
     }
     let own = whole.orders(func, &generic, target);
     // In which blocks a unit takes it matters where engines pay for short runs: results are stored as units give them.
-    let elem = func.ty(generic.outputs[0]).elem().bytes()?;
-    let mut engines = target.info.engines.iter();
-    if !own.is_empty() && !engines.any(|engine| engine.granule > elem as i64) {
+    if !own.is_empty() && !pays_for_elements(func.ty(generic.outputs[0]).elem(), target) {
         return None;
     }
     // Along the last dimension of the result elements lie beside each other.

@@ -135,7 +135,9 @@ impl Conv {
             let x_map = map(8, [E::Dim(0), within(inner, 5), rows, cols]);
             let w_map = map(8, [within(per_group, 2), E::Dim(5), E::Dim(6), E::Dim(7)]);
             let grouped = Type::tensor([n, conv.groups, per_group, height, width], elem);
-            let stored = Layout::of(result).map(|layout| layout.split(1)).transpose()?;
+            let stored = Layout::of(result)
+                .map(|layout| layout.split(1))
+                .transpose()?;
             let grouped = Layout::on(stored.as_ref(), grouped);
             let y = contraction(rw, grouped, [5, 3], (x, x_map), (conv.w, w_map));
             rw.add(CollapseShape {

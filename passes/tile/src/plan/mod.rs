@@ -40,7 +40,7 @@ mod vectors;
 use std::sync::Arc;
 
 use tir::{Ir, Name, Type};
-use tir_accel::machine::SpaceInfo;
+use tir_accel::machine::{EngineInfo, SpaceInfo};
 
 use crate::group::{Group, Input, StepRef};
 use crate::layout::{Space, Tile, storage_order};
@@ -322,7 +322,9 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
     // unit it may be less.
     let computes = group.operands.iter().any(|o| o.inner.is_some());
     let by_unit = search.best.is_some();
-    if !by_unit || computes || search.vectors.any() {
+    // Where engines pay for runs that are longer than an element, the thread may be quicker at another order of elements.
+    let reorders = group.moves(ir) && elems.iter().any(|ty| pays_for_elements(*ty, target));
+    if !by_unit || computes || reorders || search.vectors.any() {
         divisions(group, target, &Way::Whole, &elems, &mut search);
     }
     if search.best.is_none() && group.reduce.is_some() && !group.has_inner() {
@@ -331,6 +333,13 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
         divisions(group, target, &Way::Whole, &elems, &mut search);
     }
     found(ir, group, target, search, (by_unit, nearest))
+}
+
+/// Whether engines move elements that lie apart from each other for more than their bytes.
+pub(crate) fn pays_for_elements(ty: Type, target: &Target<'_>) -> bool {
+    let bytes = ty.bytes().map_or(i64::MAX, |bytes| bytes as i64);
+    let pays = |engine: &EngineInfo| engine.granule > bytes && engine.square <= bytes;
+    target.info.engines.iter().any(pays)
 }
 
 /// Of plans that take one cycle in so many longer than the quickest, the one that moves the least is taken: estimates do

@@ -5,11 +5,11 @@ use tir::remarks::{FAR_TENSOR, NO_UNIT, SINGLE_NEST};
 use tir::{Diagnostic, Ir, Loc, OpId, TensorType, Type, Value};
 use tir_arith::{CmpI, CmpIPredicate};
 use tir_loop::{For, If};
-use tir_tensor::Generic;
+use tir_tensor::{Generic, Yield};
 
 use crate::chain::{Chains, Far};
 use crate::group::{Group, filled};
-use crate::plan::{Excess, Nearest, Plan, Target, TooLarge, nearest, otherwise};
+use crate::plan::{Excess, Nearest, Plan, Target, TooLarge, nearest, otherwise, pays_for_elements};
 use crate::section::Sections;
 
 /// An operator that no unit computes.
@@ -246,23 +246,46 @@ fn trips(ir: &Ir, op: OpId) -> Vec<i64> {
     counts
 }
 
+/// Whether a generic gives the elements of its only input in another order.
+fn moves(ir: &Ir, generic: &Generic) -> bool {
+    let body = ir.entry(generic.body);
+    let end = body.and_then(|block| ir.get::<Yield>(ir.last(block)?));
+    let given = end.as_ref().and_then(|end| end.values.first());
+    generic.combine.is_none()
+        && generic.inputs.len() == 1
+        && body.and_then(|block| ir.args(block).next()).as_ref() == given
+}
+
 /// A generic on tiles that neither an intrinsic nor a vector unit computes.
 pub fn on_tiles(ir: &Ir, op: OpId, target: &Target<'_>) -> Unmatched {
-    let text = format!("no unit computes this '{}'", ir.name(op));
-    let (mut points, mut nearest) = (0u64, None);
+    let mut text = format!("no unit computes this '{}'", ir.name(op));
+    let (mut points, mut nearest, mut note) = (0u64, None, None);
     if let Some(generic) = ir.get::<Generic>(op) {
         let domain = generic.domain(ir).unwrap_or_default().into_iter();
         let counts = domain.chain(trips(ir, op));
         let counts = counts.map(|n| u64::try_from(n).unwrap_or(0));
         points = counts.fold(generic.point_work(ir), u64::saturating_mul);
-        nearest =
-            crate::plan::nearest(ir, &generic, target).or_else(|| otherwise(ir, &generic, target));
+        let elem = ir.ty(generic.outputs[0]).elem();
+        let granule = target.info.engines.iter().map(|e| e.granule).max();
+        match granule.filter(|_| moves(ir, &generic) && pays_for_elements(elem, target)) {
+            Some(granule) => {
+                text = format!(
+                    "the thread brings the elements of this '{}' into another order",
+                    ir.name(op)
+                );
+                let why = "an engine would move them one by one, each as if it were";
+                note = Some(format!("{why} {granule} bytes"));
+            }
+            None => {
+                nearest = crate::plan::nearest(ir, &generic, target)
+                    .or_else(|| otherwise(ir, &generic, target));
+            }
+        }
     }
+    let at = Diagnostic::remark(text).category(NO_UNIT);
+    let at = at.cycles(target.info.thread_cycles(points)).at(ir.loc(op));
     Unmatched {
-        at: Diagnostic::remark(text)
-            .category(NO_UNIT)
-            .cycles(target.info.thread_cycles(points))
-            .at(ir.loc(op)),
+        at: note.into_iter().fold(at, Diagnostic::note),
         expected: true,
         nearest,
     }

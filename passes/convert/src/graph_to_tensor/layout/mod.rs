@@ -16,7 +16,9 @@ use tir::{
 use tir_arith::Constant;
 use tir_graph::layout::{Axis, Layout, pack, physical_type};
 use tir_graph::{Fused, Relayout, Transpose, Yield};
-use tir_tensor::{CollapseShape, Empty, ExtractSlice, Generic, InsertSlice, TransferRead, reassociation};
+use tir_tensor::{
+    CollapseShape, Empty, ExtractSlice, Generic, InsertSlice, TransferRead, reassociation,
+};
 
 use split::{Nest, Operand};
 
@@ -256,7 +258,11 @@ fn transfer(ir: &Ir, read: &TransferRead) -> Result<Change, Failure> {
 
 /// Dimensions that lie beside each other, and of which only the last one is in blocks, are one.
 fn collapse(from: Type, to: Type, groups: &[Attr]) -> Result<Change, Failure> {
-    let apart = || Failure::from(format!("makes a {to} of a {from}, which is stored differently"));
+    let apart = || {
+        Failure::from(format!(
+            "makes a {to} of a {from}, which is stored differently"
+        ))
+    };
     let groups = tir_tensor::groups(groups, from.shape().map_or(0, <[i64]>::len))?;
     let axes = |ty: Type| match Layout::of(ty) {
         Some(layout) => layout.axes().to_vec(),
@@ -273,9 +279,17 @@ fn collapse(from: Type, to: Type, groups: &[Attr]) -> Result<Change, Failure> {
         if blocks(from, last) != blocks(to, axis.dim) {
             return Err(apart());
         }
-        let outer: Vec<usize> = if axis.inner { Vec::new() } else { dims.collect() };
+        let outer: Vec<usize> = if axis.inner {
+            Vec::new()
+        } else {
+            dims.collect()
+        };
         let mut own = Vec::new();
-        for (dim, inner) in outer.into_iter().map(|d| (d, false)).chain([(last, axis.inner)]) {
+        for (dim, inner) in outer
+            .into_iter()
+            .map(|d| (d, false))
+            .chain([(last, axis.inner)])
+        {
             let (found, at) = of.next().ok_or_else(apart)?;
             if found != (Axis { dim, inner }) {
                 return Err(apart());

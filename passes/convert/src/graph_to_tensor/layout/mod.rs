@@ -192,10 +192,14 @@ fn nest(ir: &Ir, generic: &Generic) -> Result<Change, Failure> {
         generic.reductions(),
         operands.collect(),
     )?;
-    for map in &nest.maps()?[generic.inputs.len()..] {
-        let order = map.as_projection();
-        let order = order.ok_or("writes a plain tensor from blocks of another")?;
-        nest.follow(&order);
+    let maps = nest.maps()?;
+    let orders = maps[generic.inputs.len()..]
+        .iter()
+        .map(AffineMap::as_projection);
+    let orders: Option<Vec<Vec<usize>>> = orders.collect();
+    let orders = orders.ok_or("writes a plain tensor from blocks of another")?;
+    if let Some(order) = orders.first() {
+        nest.follow(order);
     }
     let maps = nest.maps()?;
     let kind = |reduces: &bool| Attr::str(if *reduces { "reduction" } else { "parallel" });

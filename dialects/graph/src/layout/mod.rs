@@ -24,7 +24,7 @@ use tir::{Attr, AttrData, Failure, ParseAttr, TensorType, TextCx, Type};
 pub const LETTERS: &str = "BNORCIDHW";
 
 /// The letters of a tensor of each rank of which nothing else is known.
-const BY_RANK: [&str; 6] = ["", "N", "NC", "NCW", "NCHW", "NCDHW"];
+const BY_RANK: [&str; 8] = ["", "N", "NC", "NCW", "NCHW", "NCDHW", "NCIDHW", "NRCIDHW"];
 
 /// One dimension of storage.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -142,7 +142,7 @@ impl Layout {
         self.blocks.iter().all(|b| *b == 1) && dims.eq(0..self.blocks.len())
     }
     /// How a tensor is stored whose dimension `i` is dimension `order[i]` of one that is stored in
-    /// a layout, elements staying where they are. `None` for more than five dimensions and for
+    /// a layout, elements staying where they are. `None` for more than seven dimensions and for
     /// what is no order.
     pub fn renamed(layout: Option<&Layout>, order: &[usize]) -> Option<Layout> {
         let letters: Vec<char> = BY_RANK.get(order.len())?.chars().collect();
@@ -168,7 +168,7 @@ impl Layout {
     /// inner one, which they have to divide.
     ///
     /// # Errors
-    /// More than five dimensions.
+    /// More than seven dimensions.
     pub fn split(&self, dim: usize) -> Result<Layout, String> {
         let rank = self.blocks.len() + 1;
         let letters = BY_RANK.get(rank).ok_or_else(|| {

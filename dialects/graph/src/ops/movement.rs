@@ -4,7 +4,7 @@ use tir::constraints::{SCALAR, TENSOR};
 use tir::{Attr, Failure, Fold, Folds, Infer, Op, OpRef, Ret, Type, Value, Verify};
 
 use crate::fusion::{Fusable, FusionKind};
-use crate::layout::{Keeps, LayoutRule};
+use crate::layout::{Keeps, Layout, LayoutRule};
 use crate::shape::{axis, broadcast, list, tensor};
 
 /// Concatenation of tensors along one dimension; their other dimensions are equal.
@@ -133,10 +133,11 @@ impl Fusable for Split {
     StrictAttributes,
     Pure,
     results(y),
-    infer,
+    crate::layout::infer,
     fold,
     evaluate,
     crate::fusion::fusion,
+    crate::layout::layouts,
     cost
 )]
 #[asm("$x $starts $sizes $steps attr-dict `:` functional-type(operands, results)")]
@@ -188,6 +189,21 @@ impl Fold for Slice {
 impl Fusable for Slice {
     const KIND: FusionKind = FusionKind::Injective;
 }
+impl LayoutRule for Slice {
+    const KEEPS: Keeps = Keeps::First;
+
+    /// A part is whole blocks.
+    fn admits(&self, _: OpRef<'_>, layout: &Layout) -> Result<(), Failure> {
+        for (d, block) in layout.blocks().iter().enumerate().filter(|(_, b)| **b > 1) {
+            let at = |list: &[i64]| list.get(d).copied().unwrap_or(0);
+            let (start, size, step) = (at(&self.starts), at(&self.sizes), at(&self.steps));
+            if start % block != 0 || size % block != 0 || step != 1 {
+                return Err(format!("takes {size} elements of dimension {d} from {start} on, step {step}, which are no whole blocks of {layout}").into());
+            }
+        }
+        Ok(())
+    }
+}
 
 /// A tensor with elements of one value around it.
 #[derive(Op)]
@@ -196,10 +212,11 @@ impl Fusable for Slice {
     StrictAttributes,
     Pure,
     results(y),
-    infer,
+    crate::layout::infer,
     fold,
     evaluate,
-    crate::fusion::fusion
+    crate::fusion::fusion,
+    crate::layout::layouts
 )]
 #[asm("$x $low $high `with` $value attr-dict `:` functional-type(operands, results)")]
 pub struct Pad {
@@ -242,6 +259,19 @@ impl Fusable for Pad {
     const KIND: FusionKind = FusionKind::Injective;
     fn pads(&self) -> bool {
         self.low.iter().chain(&self.high).any(|n| *n > 0)
+    }
+}
+impl LayoutRule for Pad {
+    const KEEPS: Keeps = Keeps::First;
+
+    /// There is nothing around blocks.
+    fn admits(&self, _: OpRef<'_>, layout: &Layout) -> Result<(), Failure> {
+        let around = self.low.iter().zip(&self.high).zip(layout.blocks());
+        let mut padded = around.map(|((low, high), block)| *block > 1 && low + high > 0);
+        match padded.position(|padded| padded) {
+            Some(d) => Err(format!("pads dimension {d}, which is in blocks of {layout}").into()),
+            None => Ok(()),
+        }
     }
 }
 

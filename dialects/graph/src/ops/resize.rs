@@ -4,6 +4,7 @@ use tir::constraints::TENSOR;
 use tir::{Attr, Failure, Op, OpRef, Ret, Value, Verify, attr_enum};
 
 use crate::fusion::{Fusable, FusionKind};
+use crate::layout::{Keeps, Layout, LayoutRule};
 use crate::shape::{list, tensor};
 
 attr_enum! {
@@ -42,7 +43,8 @@ attr_enum! {
     Pure,
     verify,
     evaluate,
-    crate::fusion::fusion
+    crate::fusion::fusion,
+    crate::layout::layouts
 )]
 #[asm("$x attr-dict `:` type($x) `to` type($y)")]
 pub struct Resize {
@@ -59,7 +61,7 @@ pub struct Resize {
     pub rounding: Rounding,
     /// Result size by input size for each dimension, where it is not just that quotient.
     pub scales: Option<Vec<Attr>>,
-    /// Type of the result.
+    /// Type of the result, which is stored as the input is.
     #[is(TENSOR)]
     pub y: Ret,
 }
@@ -144,6 +146,17 @@ impl Verify for Resize {
         if !fits || shape.iter().zip(sizes).any(empty) {
             return Err(format!("makes {to} of {}", op.ir.ty(self.x)).into());
         }
+        let stored = Layout::of(op.ir.ty(self.x));
+        if stored != Layout::of(to) {
+            return Err(format!(
+                "makes {to} of {}, which is stored differently",
+                op.ir.ty(self.x)
+            )
+            .into());
+        }
+        if let Some(layout) = stored {
+            self.admits(op, layout)?;
+        }
         if self.mode == ResizeMode::Linear && !elem.is_float() {
             return Err(format!("interpolates elements of {elem}, expected floats").into());
         }
@@ -155,6 +168,24 @@ impl Verify for Resize {
             }
         }
         Ok(())
+    }
+}
+impl LayoutRule for Resize {
+    const KEEPS: Keeps = Keeps::First;
+
+    /// Blocks stay whole.
+    fn admits(&self, op: OpRef<'_>, layout: &Layout) -> Result<(), Failure> {
+        let (from, to) = (op.ir.ty(self.x).shape(), self.y.0.shape());
+        let sizes = from.unwrap_or(&[]).iter().zip(to.unwrap_or(&[]));
+        let mut sizes = sizes.zip(layout.blocks()).enumerate();
+        let other = sizes
+            .find(|(d, ((from, to), block))| **block > 1 && self.taps(*d, **from, **to).is_some());
+        match other {
+            Some((d, _)) => {
+                Err(format!("resizes dimension {d}, which is in blocks of {layout}").into())
+            }
+            None => Ok(()),
+        }
     }
 }
 impl Fusable for Resize {

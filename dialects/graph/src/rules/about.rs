@@ -59,6 +59,11 @@ pub(super) const ABOUT: &[(&str, &str, &str)] = &[
         "It is one number for each of the filters `?w`.",
     ),
     (
+        "repeats",
+        "?x ?apart ?repeated ?whole",
+        "`?apart` is `?x` with a dimension of 1 behind some; in `?repeated` these are larger; `?whole` has each joined with the dimension before it.",
+    ),
+    (
         "kernel-is",
         "?w h w",
         "The kernel of these filters has this size.",

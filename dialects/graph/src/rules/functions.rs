@@ -163,6 +163,30 @@ fn of_images(set: &mut PatternSet) {
         .guard("bias-of", |a| {
             holds((|| Some(channels(&a[0])? == *shape(&a[1])?.first()?))())
         })
+        // Ones behind some dimensions are repeated, and each is joined with the dimension before it. That an element of the
+        // result is one of the input by its number over the times is right in f32 below 2^24.
+        .guard("repeats", |a| {
+            holds((|| {
+                let [x, apart, repeated, whole] =
+                    [shape(&a[0])?, shape(&a[1])?, shape(&a[2])?, shape(&a[3])?];
+                let mut at = 0;
+                for (size, whole) in x.iter().zip(whole) {
+                    let own = apart.get(at) == Some(size) && repeated.get(at) == Some(size);
+                    if !own || *size < 1 || whole % size != 0 || *whole >= 1 << 24 {
+                        return Some(false);
+                    }
+                    at += 1;
+                    if whole > size {
+                        let times = repeated.get(at) == Some(&(whole / size));
+                        if !times || apart.get(at) != Some(&1) {
+                            return Some(false);
+                        }
+                        at += 1;
+                    }
+                }
+                Some(x.len() == whole.len() && at == apart.len() && at == repeated.len())
+            })())
+        })
         .guard("kernel-is", |a| {
             holds((|| {
                 Some(shape(&a[0])?.get(2..4)? == [a[1].int()?, a[2].int()?])

@@ -8,6 +8,7 @@ mod functions;
 mod layout;
 pub mod parts;
 pub mod pool;
+pub mod resize;
 pub mod siblings;
 pub mod unary;
 pub mod views;
@@ -21,6 +22,7 @@ pub const FAMILIES: &[(&str, &[RuleText])] = &[
     ("siblings", siblings::RULES),
     ("views", views::RULES),
     ("pool", pool::RULES),
+    ("resize", resize::RULES),
     ("parts", parts::RULES),
     ("unary", unary::RULES),
 ];

@@ -8,6 +8,7 @@ use tir::{
     AffineMap, Attr, Decline, DenseElements, Failure, FloatType, OpId, Ret, Type, Value, float_bits,
 };
 use tir_arith::MulF;
+use tir_graph::layout::Layout;
 use tir_graph::{Resize, ResizeMode, Tap, accumulator};
 use tir_tensor::{CollapseShape, Combine, reassociation};
 
@@ -49,7 +50,7 @@ fn linear(
         result[d] = taps.len() as i64;
         let rank = shape.len();
         let sum = Reduction {
-            ty: Type::tensor(result, within),
+            ty: Layout::on(Layout::of(rw.ty(x)), Type::tensor(result, within)),
             start: None,
             combine: Combine::Add,
             iterators: [rank, 1],
@@ -160,7 +161,7 @@ fn one_by_one(
     let place = |e: usize| if e == d { E::Dim(rank) } else { E::Dim(e) };
     let x_map = map(rank + 1, (0..rank).map(place).collect::<Vec<_>>());
     let index_map = AffineMap::project(rank + 1, &[d]);
-    let ty = Type::tensor(result, elem);
+    let ty = Layout::on(Layout::of(rw.ty(x)), Type::tensor(result, elem));
     chosen(rw, ty, (x, x_map), (indices, index_map), shape[d])
 }
 
@@ -170,6 +171,7 @@ fn repeated(
     maps: &[(Regular, i64)],
 ) -> Result<Value, Decline> {
     let (shape, elem) = form(rw, x)?;
+    let layout = Layout::of(rw.ty(x));
     let sizes: Vec<i64> = maps.iter().map(|(_, count)| *count).collect();
     let starts: Vec<i64> = maps.iter().map(|(r, _)| r.start).collect();
     let steps: Vec<i64> = maps.iter().map(|(r, _)| r.step).collect();
@@ -180,7 +182,7 @@ fn repeated(
             starts,
             &steps,
             None,
-            Type::tensor(sizes.clone(), elem),
+            Layout::on(layout, Type::tensor(sizes.clone(), elem)),
         );
     }
     if maps.iter().all(|(r, _)| r.repeat <= 1) {
@@ -201,12 +203,18 @@ fn repeated(
                 .for_each(|g| g.push(at as i64 + 1));
         }
     }
-    let ty = Type::tensor(wide.clone(), elem);
+    let mut stored = layout.cloned();
+    for group in groups.iter().filter(|group| group.len() > 1) {
+        stored = stored
+            .map(|layout| layout.split(group[0] as usize))
+            .transpose()?;
+    }
+    let ty = Layout::on(stored.as_ref(), Type::tensor(wide.clone(), elem));
     let y = elementwise(rw, ty, &[(x, map(wide.len(), exprs))], |_, args| args[0]);
     let result: Vec<i64> = maps.iter().map(|(r, n)| n * r.repeat.max(1)).collect();
     Ok(rw.add(CollapseShape {
         src: y,
         reassociation: reassociation(&groups),
-        result: Ret(Type::tensor(result, elem)),
+        result: Ret(Layout::on(layout, Type::tensor(result, elem))),
     }))
 }

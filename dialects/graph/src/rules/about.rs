@@ -64,6 +64,11 @@ pub(super) const ABOUT: &[(&str, &str, &str)] = &[
         "`?apart` is `?x` with a dimension of 1 behind some; in `?repeated` these are larger; `?whole` has each joined with the dimension before it.",
     ),
     (
+        "resizes-pixels",
+        "?x ?y ?scales",
+        "Batch and channels are those of `?x` in `?y`, which it is resized to by these scales, if there are any.",
+    ),
+    (
         "kernel-is",
         "?w h w",
         "The kernel of these filters has this size.",

@@ -187,6 +187,17 @@ fn of_images(set: &mut PatternSet) {
                 Some(x.len() == whole.len() && at == apart.len() && at == repeated.len())
             })())
         })
+        .guard("resizes-pixels", |a| {
+            let scales = match &a[2] {
+                Arg::Absent => Some(true),
+                scales => (|| {
+                    let scales = scales.attr()?.get::<tir::ArrayAttr>()?;
+                    Some(scales.0.get(..2)?.iter().all(|s| s.as_float() == Some(1.0)))
+                })(),
+            };
+            let sizes = (|| Some(shape(&a[0])?.get(..2)? == shape(&a[1])?.get(..2)?))();
+            holds(scales) && holds(sizes)
+        })
         .guard("kernel-is", |a| {
             holds((|| {
                 Some(shape(&a[0])?.get(2..4)? == [a[1].int()?, a[2].int()?])

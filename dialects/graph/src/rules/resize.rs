@@ -8,17 +8,17 @@ pub const RULES: &[RuleText] = &[
         => "(graph.resize ?x {mode = nearest, coordinates = asymmetric, rounding = floor}):?T",
         if "(repeats ?x ?M ?E ?T)"),
     rule!(equal "conv-1x1-before-nearest",
-        "(graph.conv2d (graph.resize ?x {mode = nearest, coordinates = ?c, rounding = ?r}):?S ?w ?bs... \
+        "(graph.conv2d (graph.resize ?x {mode = nearest, coordinates = ?c, rounding = ?r, scales = ?s}):?S ?w ?bs... \
             {strides = [1, 1], pads = [0, 0, 0, 0], dilations = ?e, groups = ?g}):?T"
         => "(graph.resize (graph.conv2d ?x ?w ?bs... \
             {strides = [1, 1], pads = [0, 0, 0, 0], dilations = ?e, groups = ?g}) \
-            {mode = nearest, coordinates = ?c, rounding = ?r}):?T",
-        if "(kernel-is ?w 1 1) (== (dim ?x 0) (dim ?S 0)) (== (dim ?x 1) (dim ?S 1))"),
+            {mode = nearest, coordinates = ?c, rounding = ?r, scales = ?s}):?T",
+        if "(kernel-is ?w 1 1) (resizes-pixels ?x ?S ?s)"),
     rule!(equal "elementwise-before-nearest",
-        "(?f:elementwise+same-type (graph.resize ?x {mode = nearest, coordinates = ?c, rounding = ?r})):?T"
-        => "(graph.resize (?f ?x) {mode = nearest, coordinates = ?c, rounding = ?r}):?T"),
+        "(?f:elementwise+same-type (graph.resize ?x {mode = nearest, coordinates = ?c, rounding = ?r, scales = ?s})):?T"
+        => "(graph.resize (?f ?x) {mode = nearest, coordinates = ?c, rounding = ?r, scales = ?s}):?T"),
     rule!(equal "elementwise-behind-nearest",
-        "(graph.resize (?f:elementwise+same-type ?x) {mode = nearest, coordinates = ?c, rounding = ?r}):?T"
-        => "(?f (graph.resize ?x {mode = nearest, coordinates = ?c, rounding = ?r}):?T)",
+        "(graph.resize (?f:elementwise+same-type ?x) {mode = nearest, coordinates = ?c, rounding = ?r, scales = ?s}):?T"
+        => "(?f (graph.resize ?x {mode = nearest, coordinates = ?c, rounding = ?r, scales = ?s}):?T)",
         if "(varies ?x)"),
 ];

@@ -245,6 +245,13 @@ impl InstanceStyle {
         corpus: &Corpus,
         random: &mut Random,
     ) -> Option<Vec<Type>> {
+        if many == Some(1)
+            && random.percent(40)
+            && let Some(first) = near.first()
+            && let Some(shape) = first.shape()
+        {
+            return Some(vec![tensor(self.repeated(shape, random), first.elem())?]);
+        }
         // As it was like the first operand before: of its shape, of its elements, or of neither.
         let known = corpus.results_of(op);
         if many == Some(1)
@@ -305,6 +312,31 @@ impl InstanceStyle {
             _ => *dim,
         };
         shape.iter().map(&mut one).collect()
+    }
+
+    /// A shape in which some dimensions are two, the inner of which is 1, or those of 1 are larger, or some that follow each
+    /// other are one: the three steps in which elements are repeated.
+    fn repeated(&self, shape: &[i64], random: &mut Random) -> Vec<i64> {
+        let mut to = Vec::new();
+        // What has dimensions of 1 already is rather in the midst of it.
+        let step = match (shape.contains(&1), random.percent(50)) {
+            (true, first) => 1 + usize::from(first),
+            (false, first) => 2 * usize::from(first),
+        };
+        let mut dims = shape.iter().copied().peekable();
+        while let Some(dim) = dims.next() {
+            match step {
+                0 => {
+                    to.push(dim);
+                    to.extend(random.percent(60).then_some(1));
+                }
+                1 if dim == 1 && random.percent(85) => to.push(2 + random.below(3) as i64),
+                2 if random.percent(50) => to.push(dim.saturating_mul(dims.next().unwrap_or(1))),
+                _ => to.push(dim),
+            }
+        }
+        to.truncate(7);
+        to
     }
 
     /// An element type for a result that changes it: one of the other operands', or any; all alike.

@@ -184,7 +184,8 @@ fn of_images(set: &mut PatternSet) {
                         at += 1;
                     }
                 }
-                Some(x.len() == whole.len() && at == apart.len() && at == repeated.len())
+                let all = x.len() == whole.len() && at == apart.len() && at == repeated.len();
+                Some(all && x != whole)
             })())
         })
         .guard("resizes-pixels", |a| {

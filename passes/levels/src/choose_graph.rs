@@ -39,7 +39,7 @@ pass! {
     pub struct ChooseGraph = "choose-graph" on "func.func" {
         /// How operators are fused: `fuse-graph`'s `partition`.
         pub partition: String = "cost".to_string(),
-        /// Allow fusion groups with several results.
+        /// Groups with several results: as `fuse-graph` finds them, or, if false, where they gain as much as a program has to.
         pub multi_output: bool = false,
         /// Multi-buffering depth that tile sizes leave room for: slots per loop buffer.
         pub depth: i64 = 2,
@@ -121,15 +121,34 @@ impl ChooseGraph {
 
     /// A function with its operators grouped.
     fn fused(&self, ir: &Ir, cx: &PassCx<'_>) -> Option<Ir> {
+        self.fused_as(ir, self.multi_output, cx)
+    }
+
+    /// The same, groups having several results or not.
+    fn fused_as(&self, ir: &Ir, multi_output: bool, cx: &PassCx<'_>) -> Option<Ir> {
         let mut fused = ir.clone();
         let mut pipeline = Pipeline::new();
         pipeline.add(FuseGraph {
             partition: self.partition.clone(),
-            multi_output: self.multi_output,
+            multi_output,
             ..FuseGraph::default()
         });
         cx.attempt(&pipeline, &mut fused).ok()?;
         Some(fused)
+    }
+
+    /// A function grouped so that some groups have several results, if there are such.
+    fn of_several(&self, ir: &Ir, cx: &PassCx<'_>) -> Option<Ir> {
+        if self.multi_output || !self.fuses() {
+            return None;
+        }
+        let several = self.fused_as(ir, true, cx)?;
+        let has_several = |op: &OpId| several.is::<Fused>(*op) && several.results(*op).len() > 1;
+        several
+            .walk_ids()
+            .iter()
+            .any(has_several)
+            .then_some(several)
     }
 
     /// The cycles of a function's groups, each by itself.
@@ -399,8 +418,23 @@ impl Pass for ChooseGraph {
                 break;
             }
         }
-        let sure = least.saturating_add(before / self.doubt.max(1)) < before;
-        match best.filter(|_| sure) {
+        let sure =
+            |least: i64, before: i64| least.saturating_add(before / self.doubt.max(1)) < before;
+        if !sure(least, before) {
+            (best, least) = (None, before);
+        }
+        // What several groups read or compute is read or computed once by one of several results.
+        let several = self.of_several(best.as_ref().unwrap_or(ir), cx);
+        let after = several.as_ref().and_then(|several| self.price(several, cx));
+        if let Some(after) = after.filter(|_| self.print) {
+            let text =
+                format!("with groups of several results it takes {after} cycles, not {least}");
+            cx.remark(Diagnostic::remark(text).at(ir.loc(ir.root())));
+        }
+        if after.is_some_and(|after| sure(after, least)) {
+            best = several;
+        }
+        match best {
             Some(other) => {
                 cx.count("functions rewritten", 1);
                 *ir = other;

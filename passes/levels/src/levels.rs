@@ -52,7 +52,7 @@ macro_rules! level {
                 pub near_policy: String = "cycles".to_string(),
                 /// Fuse operators; if false, each operator is its own group.
                 pub fuse: bool = true,
-                /// Allow fusion groups with several results.
+                /// Fusion groups with several results wherever there can be such; if false, only where `choose-graph` finds them quicker.
                 pub multi_output: bool = false,
                 $($own)*
             }

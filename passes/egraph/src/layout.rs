@@ -49,6 +49,10 @@ pub fn add(
     };
     let mut added = 0;
     for id in ids {
+        // What is known at compile time is stored as it is wanted, from whatever it is.
+        if store.graph[id].data.known {
+            continue;
+        }
         // An op without results, or with several, has no layout; results of the latter are values.
         let &[ty] = store.graph.types(id) else {
             continue;
@@ -93,6 +97,9 @@ impl Store<'_> {
         };
         let name = self.graph.name_of(node)?;
         let rule = rule_of(name.info()?)?;
+        if !rule.offered() {
+            return None;
+        }
         let layouts = one_op::ask(self.graph, node, |op| operands_in(rule, op, layout))??;
         let leaves = node.children.iter().map(|c| Tree::of(self.graph, *c));
         let plain = Tree::Node(node.head, leaves.collect());

@@ -8,7 +8,7 @@ use tir_accel::machine::SpaceInfo;
 use tir_arith::constant_index;
 use tir_memref::alias::{Origin, origins};
 use tir_memref::{Alloc, Dealloc, View};
-use tir_packing::{Buffer as Packed, DoesNotFit, Plan, Problem, apart, plan};
+use tir_packing::{Buffer as Packed, DoesNotFit, Effort, Plan, Problem, apart, plan_with};
 
 use crate::banks::conflicts;
 use crate::liveness::{Buffer, Spaces, liveness, with_holes};
@@ -118,23 +118,28 @@ pub fn plan_memory(ir: &mut Ir, machine: &MachineInfo) -> Result<Vec<Planned>, N
 /// # Errors
 /// If the buffers of a space do not fit, or a place is not enough for one; see [`liveness`].
 pub fn plans(ir: &Ir, machine: &MachineInfo) -> Result<Plans, NoPlan> {
-    plans_of(ir, machine, true)
+    plans_of(ir, machine, true, Effort::Whole)
 }
 
-/// The same; holes are used only if that is allowed.
+/// The same; holes are used only if that is allowed, and plans are looked for as long as is said.
 ///
 /// # Errors
 /// As [`plans`].
-pub fn plans_of(ir: &Ir, machine: &MachineInfo, holes: bool) -> Result<Plans, NoPlan> {
+pub fn plans_of(
+    ir: &Ir,
+    machine: &MachineInfo,
+    holes: bool,
+    effort: Effort,
+) -> Result<Plans, NoPlan> {
     let other = |e| NoPlan::Other(Box::new(e));
     let mut spaces = liveness(ir, machine).map_err(other)?;
     let mut planned = Vec::new();
     for (space, buffers) in &mut spaces {
-        let plan = match planned_space(ir, machine, *space, buffers) {
+        let plan = match planned_space(ir, machine, *space, buffers, effort) {
             Err(NoPlan::TooLarge { .. }) if holes => {
                 let mut all = with_holes(ir, machine).map_err(other)?;
                 *buffers = all.remove(space).unwrap_or_default();
-                planned_space(ir, machine, *space, buffers)
+                planned_space(ir, machine, *space, buffers, effort)
             }
             plan => plan,
         };
@@ -153,13 +158,14 @@ fn planned_space(
     machine: &MachineInfo,
     space: Name,
     buffers: &[Buffer],
+    effort: Effort,
 ) -> Result<Plan, NoPlan> {
     let info = machine.space(space).ok_or_else(|| {
         NoPlan::Other(format!("has buffers in \"{space}\", which the machine has not").into())
     })?;
     let problem = problem(buffers).map_err(NoPlan::Other)?;
     let capacity = u64::try_from(info.bytes).unwrap_or(0);
-    let plan = plan(&problem, capacity).map_err(|report| {
+    let plan = plan_with(&problem, capacity, effort).map_err(|report| {
         let peak = &problem.largest_live_set().members;
         let holders = peak.iter().map(|i| buffers[*i].op).collect();
         NoPlan::TooLarge {

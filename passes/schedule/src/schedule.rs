@@ -7,6 +7,7 @@ use tir::{Attr, Diagnostic, Ir, MemRefType, Name, OpId};
 use tir_accel::MachineInfo;
 use tir_memory::plan_memory::{NoPlan, Planned, plans, plans_of};
 use tir_memref::Alloc;
+use tir_packing::Effort;
 
 use crate::early::{Early, choose};
 use crate::insert_dma::InsertDma;
@@ -312,7 +313,7 @@ impl Schedule {
         sweeps: bool,
         done: &mut Scheduled,
     ) -> Result<HashSet<i64>, Diagnostic> {
-        let mut without = HashSet::new();
+        let (mut without, mut misses) = (HashSet::new(), 0);
         for _ in 0..self.tries {
             let mut next = base.clone();
             let build = Build {
@@ -330,7 +331,7 @@ impl Schedule {
                 without.extend(over);
                 continue;
             }
-            match fits(&next, machine) {
+            match fits(&next, machine, after(misses)) {
                 Ok(planned) => {
                     std::mem::swap(trial, &mut next);
                     (done.planned, done.remarks) = (planned, remarks);
@@ -338,13 +339,15 @@ impl Schedule {
                     break;
                 }
                 Err(NoPlan::TooLarge { holders, .. }) => {
+                    misses += 1;
                     let number = |op: &OpId| next.attr(*op, BUFFER).and_then(Attr::as_int);
                     let largest = holders.iter().filter_map(number);
-                    let Some(n) = largest.into_iter().find(|n| loaded.contains(n)) else {
+                    let largest: Vec<i64> = largest.filter(|n| loaded.contains(n)).collect();
+                    if largest.is_empty() {
                         without.extend(&loaded);
                         break;
-                    };
-                    without.insert(n);
+                    }
+                    without.extend(largest.iter().take(at_once(misses)));
                 }
                 Err(error) => return Err(error.diagnostic(&next, machine)),
             }
@@ -371,6 +374,7 @@ impl Schedule {
             preload(&mut base, machine, without);
         }
         let mut early = choose(&base, machine, &streamed);
+        let mut misses = 0;
         for _ in 0..self.tries {
             if early.is_empty() {
                 break;
@@ -381,7 +385,7 @@ impl Schedule {
                 ..build
             };
             let (remarks, _) = self.build(&mut next, machine, build)?;
-            match fits(&next, machine) {
+            match fits(&next, machine, after(misses)) {
                 Ok(planned) => {
                     std::mem::swap(trial, &mut next);
                     (done.planned, done.remarks) = (planned, remarks);
@@ -391,6 +395,7 @@ impl Schedule {
                 Err(NoPlan::TooLarge {
                     holders, report, ..
                 }) => {
+                    misses += 1;
                     let number = |op: &OpId| next.attr(*op, BUFFER).and_then(Attr::as_int);
                     let mut largest = holders.iter().filter_map(number);
                     let of = |n: i64| early.iter().position(|early| early.buffer == n);
@@ -418,7 +423,7 @@ impl Schedule {
         let (remarks, _) = self
             .build(ir, machine, build)
             .map_err(|e| NoPlan::Other(Box::new(e)))?;
-        Ok((fits(ir, machine)?, remarks))
+        Ok((fits(ir, machine, Effort::Whole)?, remarks))
     }
 
     fn rotate(&self, sweeps: bool) -> MultiBuffer {
@@ -514,9 +519,29 @@ fn marked(ir: &Ir, allocs: &[OpId], depths: &[i64]) -> Ir {
     out
 }
 
+/// How often a plan with more loads ahead is looked for as long as the one without, which there is already: tries behind so many
+/// that found none are given up earlier.
+const MISSES: usize = 1;
+
+/// How many loads are left where they are after so many misses: more at once after the first few, as each try builds the program.
+fn at_once(misses: usize) -> usize {
+    1 << misses.saturating_sub(FEW_MISSES).min(16)
+}
+
+/// Misses after each of which one load less is ahead.
+const FEW_MISSES: usize = 6;
+
+/// How long a plan is looked for where there is one already, after so many were missed.
+fn after(misses: usize) -> Effort {
+    match misses < MISSES {
+        true => Effort::Whole,
+        false => Effort::Little,
+    }
+}
+
 /// The plan, if there is one: what is simplified before the real one must not merge its views.
-fn fits(ir: &Ir, machine: &MachineInfo) -> Result<Vec<Planned>, NoPlan> {
-    let plans = plans_of(ir, machine, false)?;
+fn fits(ir: &Ir, machine: &MachineInfo, effort: Effort) -> Result<Vec<Planned>, NoPlan> {
+    let plans = plans_of(ir, machine, false, effort)?;
     Ok(plans.planned)
 }
 

@@ -191,6 +191,7 @@ impl Fusable for Slice {
 }
 impl LayoutRule for Slice {
     const KEEPS: Keeps = Keeps::First;
+    const OFFERED: bool = false;
 
     /// A part is whole blocks.
     fn admits(&self, _: OpRef<'_>, layout: &Layout) -> Result<(), Failure> {
@@ -263,6 +264,7 @@ impl Fusable for Pad {
 }
 impl LayoutRule for Pad {
     const KEEPS: Keeps = Keeps::First;
+    const OFFERED: bool = false;
 
     /// There is nothing around blocks.
     fn admits(&self, _: OpRef<'_>, layout: &Layout) -> Result<(), Failure> {

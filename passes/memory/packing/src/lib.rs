@@ -49,7 +49,9 @@ pub use colour::colour;
 pub use first_fit::{Fit, Order, first_fit, refine};
 pub use graph::Interference;
 pub use keep::{Kept, keep_apart};
-pub use plan::{DoesNotFit, LONG_STEPS, PLAN_STEPS, Partition, Plan, REFINE_ROUNDS, plan};
+pub use plan::{
+    DoesNotFit, Effort, LONG_STEPS, PLAN_STEPS, Partition, Plan, REFINE_ROUNDS, plan, plan_with,
+};
 pub use problem::{Buffer, DENSE, Live, Problem, ProblemError};
 pub use reuse::{Reuse, apart_in_time, reuse_cost, shared};
 pub use solve::{Algorithm, Certificate, Options, Progress, STEPS, Solution, solve};

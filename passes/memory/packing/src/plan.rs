@@ -126,16 +126,38 @@ pub const LONG_STEPS: u64 = 250_000;
 /// See [`LONG_STEPS`].
 const FAR: u64 = 100;
 
+/// How long a plan that fits is looked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effort {
+    /// As [`plan`] says.
+    Whole,
+    /// [`PLAN_STEPS`] and one order refined: what misses the capacity by that is given up.
+    Little,
+}
+
 /// The lowest plan that [`solve`] finds in [`PLAN_STEPS`] steps, in [`LONG_STEPS`] where that is far above the bound, and where this is not known to be optimal, the best order
 /// refined; every one of them, and for longer, while none fits the capacity that the lower bound does. An earlier
 /// planner wins a tie. Large problems, and buffers that must lie in some bytes, are not refined.
 pub fn plan(problem: &Problem, capacity: u64) -> Result<Plan, Box<DoesNotFit>> {
+    plan_with(problem, capacity, Effort::Whole)
+}
+
+/// [`plan`] with more or less effort.
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_with(
+    problem: &Problem,
+    capacity: u64,
+    effort: Effort,
+) -> Result<Plan, Box<DoesNotFit>> {
+    let whole = effort == Effort::Whole;
     let options = Options {
         steps: PLAN_STEPS,
         ..Options::default()
     };
     let mut best = solve(problem, &options).plan;
-    if best.height > best.proved + best.proved / FAR && best.proved > 0 {
+    if whole && best.height > best.proved + best.proved / FAR && best.proved > 0 {
         let steps = LONG_STEPS;
         let longer = solve(problem, &Options { steps, ..options }).plan;
         if longer.height < best.height || longer.proved > best.proved {
@@ -161,7 +183,8 @@ pub fn plan(problem: &Problem, capacity: u64) -> Result<Plan, Box<DoesNotFit>> {
         }
         // These would fit, but for gaps.
         let mut harder = Order::ALL.into_iter();
-        while best.height > capacity
+        while whole
+            && best.height > capacity
             && best.proved <= capacity
             && let Some(order) = harder.next()
         {

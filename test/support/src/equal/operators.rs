@@ -95,7 +95,7 @@ impl Maker {
     fn movement(&mut self, scope: &[Item]) -> Option<Vec<Item>> {
         let x = self.pick(scope, |i| !i.shape.is_empty())?;
         let (shape, rank, elem) = (x.shape.clone(), x.shape.len(), x.elem);
-        match self.below(7) {
+        match self.below(9) {
             0 => {
                 let mut perm: Vec<i64> = (0..rank as i64).collect();
                 self.random.shuffle(&mut perm);
@@ -204,6 +204,46 @@ impl Maker {
                     b.ty()
                 ));
                 Some(vec![a, b])
+            }
+            6 => {
+                let mut to = shape.clone();
+                let (at, times) = (self.below(rank), 2 + self.below(2));
+                to[at] = (to[at] * times).div_ceil(1 + self.below(2));
+                let linear = x.is_float() && self.random.percent(40);
+                let mode = if linear { "linear" } else { "nearest" };
+                let coordinates = self.one(&[
+                    "half_pixel",
+                    "align_corners",
+                    "asymmetric",
+                    "pytorch_half_pixel",
+                ])?;
+                let rounding = self.one(&["floor", "ceil", "round_prefer_floor"])?;
+                let attrs = format!(
+                    "mode = \"{mode}\", coordinates = \"{coordinates}\", rounding = \"{rounding}\""
+                );
+                let x = if linear { self.tame(x)? } else { x };
+                self.op("graph.resize", &[&x], &attrs, &to, elem)
+            }
+            // Elements repeated along some dimensions.
+            7 => {
+                let times: Vec<usize> = (0..rank).map(|_| 1 + self.below(2)).collect();
+                let apart: Vec<usize> = shape.iter().flat_map(|n| [*n, 1]).collect();
+                let pairs = shape.iter().zip(&times);
+                let repeated: Vec<usize> = pairs.clone().flat_map(|(n, k)| [*n, *k]).collect();
+                let to: Vec<usize> = pairs.map(|(n, k)| n * k).collect();
+                (rank <= 4).then_some(())?;
+                // Dimensions that are not repeated have no dimension of 1 behind them.
+                let is_kept = |i: &usize| i % 2 == 0 || times[i / 2] > 1;
+                let kept = |all: &[usize]| -> Vec<usize> {
+                    (0..all.len()).filter(is_kept).map(|i| all[i]).collect()
+                };
+                let apart = self
+                    .op("graph.reshape", &[&x], "", &kept(&apart), elem)?
+                    .pop()?;
+                let wide = self
+                    .op("graph.expand", &[&apart], "", &kept(&repeated), elem)?
+                    .pop()?;
+                self.op("graph.reshape", &[&wide], "", &to, elem)
             }
             _ => {
                 let mut to = shape.clone();

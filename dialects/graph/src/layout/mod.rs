@@ -271,7 +271,18 @@ mod tests {
         assert_eq!(named(Some("NCHW16c"), &[0, 2, 3, 1]).unwrap(), "NWCH16w");
         assert_eq!(named(Some("HWIO"), &[2, 3, 1, 0]).unwrap(), "NCHW");
         assert_eq!(named(None, &[0, 0]), None);
-        assert_eq!(named(None, &[0, 1, 2, 3, 4, 5]), None);
+        assert_eq!(named(None, &[0, 1, 2, 3, 4, 5]).unwrap(), "NCIDHW");
+        assert_eq!(named(None, &[0, 1, 2, 3, 4, 5, 6, 7]), None);
+        let split = |name, dim| {
+            Layout::new(name)
+                .unwrap()
+                .split(dim)
+                .map(|l| l.name().to_string())
+        };
+        assert_eq!(split("NHWC", 1).unwrap(), "NHWCD");
+        assert_eq!(split("NCHW16c", 1).unwrap(), "NCDHW16d");
+        assert_eq!(split("NCHW16c", 2).unwrap(), "NCDHW16c");
+        assert!(split("NRCIDHW", 0).is_err());
     }
 
     #[test]

@@ -362,9 +362,8 @@ impl<'a> Finder<'a> {
         to_group: Option<&LinearMap>,
     ) -> Result<(usize, LinearMap), Misfit> {
         let (scope, all) = (self.scope, &self.all);
-        let moves = |op: OpId| {
-            all.contains(&op) || scope.readers(self.ir, self.ir.result(op, 0)).generics.len() == 1
-        };
+        let member = all.iter().copied().find(|op| scope.group.contains_key(op));
+        let moves = |op: OpId| all.contains(&op) || scope.may_move(self.ir, op, member);
         let view = View::new(value, rows).through(self.ir, ranges, self.reshapes, &moves);
         let local = view.rows.clone();
         let maker = self

@@ -14,6 +14,9 @@ pub struct Scope {
     pub group: HashMap<OpId, usize>,
     /// Where each generic stands.
     places: HashMap<OpId, usize>,
+    /// Bytes of elements that no engine moves one by one for more than their bytes: what brings larger ones into another order, in a
+    /// group of its own, may be read through.
+    free: i64,
 }
 
 /// Who reads a value.
@@ -58,7 +61,24 @@ impl Scope {
             generics,
             group,
             places,
+            free: 0,
         }
+    }
+
+    /// The same, where only elements of so many bytes are moved one by one for no more.
+    #[must_use]
+    pub fn moving(self, free: i64) -> Self {
+        Self { free, ..self }
+    }
+
+    /// Whether a generic that only moves data, and that one other reads, is read through: what stands in another group was priced
+    /// as a nest of its own, and where engines pay for runs it may be much quicker as such.
+    pub fn may_move(&self, ir: &Ir, op: OpId, reader: Option<OpId>) -> bool {
+        let number = |op: OpId| self.group.get(&op);
+        let other = number(op).is_some() && number(op) != reader.and_then(number);
+        let bytes = ir.ty(ir.result(op, 0)).elem().bytes();
+        let free = bytes.is_none_or(|bytes| bytes as i64 >= self.free);
+        (free || !other) && self.readers(ir, ir.result(op, 0)).generics.len() == 1
     }
 
     /// The generics before one in its block that were in the same group as it, the last one first;

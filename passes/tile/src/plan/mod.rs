@@ -342,6 +342,13 @@ pub(crate) fn pays_for_elements(ty: Type, target: &Target<'_>) -> bool {
     target.info.engines.iter().any(pays)
 }
 
+/// Bytes of the smallest element that engines move one by one for its bytes alone.
+pub(crate) fn free_elements(target: &Target<'_>) -> i64 {
+    let engines = target.info.engines.iter();
+    let paid = engines.filter(|engine| engine.granule > engine.square.max(1));
+    paid.map(|engine| engine.granule).max().unwrap_or(1)
+}
+
 /// Of plans that take one cycle in so many longer than the quickest, the one that moves the least is taken: estimates do
 /// not tell them apart, and what an engine does not move is room for the nests before and behind.
 const SLACK: i64 = 64;

@@ -249,7 +249,7 @@ fn groups(
     let (mut func, mut group, from) = copied(func, group);
     crate::settle::settle(&mut func, &mut group);
     drop_empty(&mut func);
-    let scope = whole(&func, group);
+    let scope = whole(&func, group, target);
     let mut plans = Plans::new(target, quiet(budget), std::mem::take(&mut known.plans));
     let singles = singles(&func, &scope, &mut plans);
     known.plans = plans.into_known();

@@ -30,7 +30,7 @@ use tir_tensor::Generic;
 use crate::chain::{Chains, Cuts, Limits, Resident, Single, Stage, partition};
 use crate::group::Scope;
 use crate::near::{is_in, is_near};
-use crate::plan::{Budget, Plan, Price, Target, TooLarge};
+use crate::plan::{Budget, Plan, Price, Target, TooLarge, free_elements};
 use crate::section::{self, Sections};
 pub(crate) use edits::behind;
 use edits::{drop_empty, erase_dead, load_once, replace, settle_in};
@@ -62,7 +62,7 @@ pub fn price(
     let all = limits;
     let (group, limits) = settled(func, target, budget, limits, false, known);
     if target.inner.is_some() {
-        let scope = whole(func, group);
+        let scope = whole(func, group, target);
         return Some(one(
             sections(func, &scope, (target, budget, all), known)?.cycles
         ));
@@ -76,7 +76,7 @@ pub fn price(
             nests(func, &group, (target, budget, limits), known)?.price
         }
         None => {
-            let scope = whole(func, group);
+            let scope = whole(func, group, target);
             let mut plans = Plans::new(target, budget, std::mem::take(&mut known.plans));
             let singles = singles(func, &scope, &mut plans);
             known.plans = plans.into_known();
@@ -148,7 +148,7 @@ pub fn tile(
         known.plans.clear();
     }
     let mut tiled = Tiled::default();
-    let (mut target, mut scope, mut known) = (target, whole(func, group), known);
+    let (mut target, mut scope, mut known) = (target, whole(func, group, target), known);
     loop {
         let several = limits.filter(|_| target.inner.is_none());
         let why = several.and_then(|_| without_chains(target));
@@ -196,10 +196,10 @@ impl Known {
 }
 
 /// All generics of a function that are not on tiles.
-fn whole(func: &Ir, group: HashMap<OpId, usize>) -> Scope {
+fn whole(func: &Ir, group: HashMap<OpId, usize>, target: &Target<'_>) -> Scope {
     let mut generics: Vec<OpId> = func.walk_ids();
     generics.retain(|op| func.is::<Generic>(*op) && !is_near(func, *op));
-    Scope::new(generics, group)
+    Scope::new(generics, group).moving(free_elements(target))
 }
 
 /// Which groups of a level of memory are computed in sections, where there is another one further in; `None` where one does

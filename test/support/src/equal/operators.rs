@@ -233,7 +233,7 @@ impl Maker {
                 let to: Vec<usize> = pairs.map(|(n, k)| n * k).collect();
                 (rank <= 4).then_some(())?;
                 // Dimensions that are not repeated have no dimension of 1 behind them.
-                let is_kept = |i: &usize| i % 2 == 0 || times[i / 2] > 1;
+                let is_kept = |i: &usize| i.is_multiple_of(2) || times[i / 2] > 1;
                 let kept = |all: &[usize]| -> Vec<usize> {
                     (0..all.len()).filter(is_kept).map(|i| all[i]).collect()
                 };

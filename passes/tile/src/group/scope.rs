@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tir::{Ir, OpId, Value};
+use tir::{AffineMap, Ir, OpId, Value};
 use tir_tensor::{CollapseShape, ExpandShape, Generic, TransferRead};
 
 /// The generics of a function, and which fused group each was in.
@@ -72,13 +72,20 @@ impl Scope {
     }
 
     /// Whether a generic that only moves data, and that one other reads, is read through: what stands in another group was priced
-    /// as a nest of its own, and where engines pay for runs it may be much quicker as such.
+    /// as a nest of its own, and where engines pay for runs it may be much quicker as such, unless runs stay what they are.
     pub fn may_move(&self, ir: &Ir, op: OpId, reader: Option<OpId>) -> bool {
         let number = |op: OpId| self.group.get(&op);
         let other = number(op).is_some() && number(op) != reader.and_then(number);
         let bytes = ir.ty(ir.result(op, 0)).elem().bytes();
         let free = bytes.is_none_or(|bytes| bytes as i64 >= self.free);
-        (free || !other) && self.readers(ir, ir.result(op, 0)).generics.len() == 1
+        let maps = ir.get::<Generic>(op).map(|generic| generic.indexing_maps);
+        let runs = |maps: &Vec<AffineMap>| {
+            let mut last = maps.iter().map(|map| map.exprs.last());
+            let first = last.next();
+            last.all(|expr| Some(expr) == first)
+        };
+        (free || !other || maps.as_ref().is_some_and(runs))
+            && self.readers(ir, ir.result(op, 0)).generics.len() == 1
     }
 
     /// The generics before one in its block that were in the same group as it, the last one first;

@@ -40,7 +40,7 @@ mod vectors;
 use std::sync::Arc;
 
 use tir::{Ir, Name, Type};
-use tir_accel::machine::{EngineInfo, SpaceInfo};
+use tir_accel::machine::SpaceInfo;
 
 use crate::group::{Group, Input, StepRef};
 use crate::layout::{Space, Tile, storage_order};
@@ -337,16 +337,19 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
 
 /// Whether engines move elements that lie apart from each other for more than their bytes.
 pub(crate) fn pays_for_elements(ty: Type, target: &Target<'_>) -> bool {
-    let bytes = ty.bytes().map_or(i64::MAX, |bytes| bytes as i64);
-    let pays = |engine: &EngineInfo| engine.granule > bytes && engine.square <= bytes;
-    target.info.engines.iter().any(pays)
+    ty.bytes()
+        .is_some_and(|bytes| (bytes as i64) < free_elements(target))
 }
 
-/// Bytes of the smallest element that engines move one by one for its bytes alone.
+/// Bytes of the smallest element that engines move by itself for no more than its bytes: no run is paid for that is longer, or squares
+/// are transposed.
 pub(crate) fn free_elements(target: &Target<'_>) -> i64 {
-    let engines = target.info.engines.iter();
-    let paid = engines.filter(|engine| engine.granule > engine.square.max(1));
-    paid.map(|engine| engine.granule).max().unwrap_or(1)
+    let pays = |bytes: i64| {
+        let mut engines = target.info.engines.iter();
+        engines.any(|engine| engine.granule > bytes && engine.square <= bytes)
+    };
+    let mut sizes = (0..62).map(|power| 1i64 << power);
+    sizes.find(|bytes| !pays(*bytes)).unwrap_or(i64::MAX)
 }
 
 /// Of plans that take one cycle in so many longer than the quickest, the one that moves the least is taken: estimates do

@@ -8,7 +8,8 @@ use tir_core::{Diagnostic, Ir, Name, Traits};
 
 use crate::analysis::{Analyses, Analysis, Outer, Preserved};
 use crate::pipeline::{Element, Pipeline};
-use crate::settings::Settings;
+use crate::run::Runner;
+use crate::settings::{PrintIr, Settings};
 use crate::shared::Shared;
 use crate::symbols::{SymbolInfo, SymbolScope};
 
@@ -142,6 +143,30 @@ impl<'a> PassCx<'a> {
         let mut cx = PassCx::new(pass, self.shared, self.around, &mut analyses);
         run(ir, &mut cx)?;
         Ok(cx.remarks)
+    }
+
+    /// Runs a pipeline on an op that stands nowhere, such as a module with a copy of this one: it finds what passes of this run
+    /// [share](Self::shared). What they remark is the answer; they are not timed, printed or verified.
+    ///
+    /// # Errors
+    /// Those of the first pass that fails.
+    pub fn attempt_root(
+        &self,
+        pipeline: &Pipeline,
+        ir: &mut Ir,
+    ) -> Result<Vec<Diagnostic>, Vec<Diagnostic>> {
+        let settings = Settings {
+            verify: false,
+            timing: false,
+            print: PrintIr::default(),
+            keep_input: false,
+            ..self.shared.settings.clone()
+        };
+        let report = Runner::new(pipeline, self.shared.under(&settings), None).run(ir);
+        match report.errors.is_empty() {
+            true => Ok(report.remarks),
+            false => Err(report.errors),
+        }
     }
 
     /// Runs a function on every isolated op below, in parallel, and then on this one: how a pass

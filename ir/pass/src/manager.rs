@@ -7,6 +7,7 @@ use crate::pipeline::Pipeline;
 use crate::report::Report;
 use crate::run::{AfterPass, AfterStep, Runner};
 use crate::settings::Settings;
+use crate::shared::Shared;
 
 /// Runs a pipeline on an isolated op.
 pub struct PassManager<'a> {
@@ -51,11 +52,12 @@ impl<'a> PassManager<'a> {
     /// Runs the pipeline. If the report has errors the IR is in between and must not be written.
     pub fn run(&mut self, ir: &mut Ir) -> Report {
         let settings = &self.settings;
+        let shared = Shared::new(settings);
         if self.after_step.is_none() && !settings.keep_input && !settings.print.module_scope {
-            return Runner::new(&self.pipeline, settings, self.after_pass.as_ref()).run(ir);
+            return Runner::new(&self.pipeline, shared, self.after_pass.as_ref()).run(ir);
         }
         let pipeline = self.pipeline.flatten();
-        let runner = Runner::new(&pipeline, settings, self.after_pass.as_ref());
+        let runner = Runner::new(&pipeline, shared, self.after_pass.as_ref());
         runner.run_steps(ir, self.after_step.as_deref_mut())
     }
 }

@@ -14,7 +14,6 @@ use crate::pass::AnyPass;
 use crate::pipeline::{Element, Pipeline};
 use crate::print::{Watch, described};
 use crate::report::{FailedPass, Report, Timing};
-use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::symbols::SymbolScope;
 
@@ -69,12 +68,12 @@ pub(crate) struct Runner<'a> {
 impl<'a> Runner<'a> {
     pub(crate) fn new(
         pipeline: &'a Pipeline,
-        settings: &'a Settings,
+        shared: Shared<'a>,
         after_pass: Option<&'a AfterPass<'a>>,
     ) -> Self {
         Self {
             pipeline,
-            shared: Shared::new(settings),
+            shared,
             after_pass,
         }
     }

@@ -12,15 +12,26 @@ use crate::settings::Settings;
 pub(crate) struct Shared<'a> {
     pub(crate) settings: &'a Settings,
     pool: OnceLock<Option<rayon::ThreadPool>>,
-    store: Mutex<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    store: Store,
 }
+
+/// Objects that are made once, by their types.
+type Store = Arc<Mutex<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>>;
 
 impl<'a> Shared<'a> {
     pub(crate) fn new(settings: &'a Settings) -> Self {
         Self {
             settings,
             pool: OnceLock::new(),
-            store: Mutex::default(),
+            store: Store::default(),
+        }
+    }
+
+    /// The same objects under other settings.
+    pub(crate) fn under<'b>(&self, settings: &'b Settings) -> Shared<'b> {
+        Shared {
+            store: self.store.clone(),
+            ..Shared::new(settings)
         }
     }
 

@@ -23,9 +23,11 @@ use tir_func::{Return, function};
 use tir_generic::{Canonicalize, ConstantFold, Cse};
 use tir_graph::fusion::ungroup;
 use tir_graph::{Constant, Fused};
+use tir_schedule::dry_run::dry_run;
 use tir_tensor::{Empty, TransferRead};
 use tir_tile::Tile;
 
+use crate::levels::ToAccel;
 use crate::shape::Shape;
 
 pass! {
@@ -76,9 +78,18 @@ pass! {
         pub worth: u64 = 100,
         /// A program that takes no more than one in so many cycles less changes nothing: the estimate is not that exact.
         pub slight: i64 = 1000,
-        /// The function stays as it is unless one in so many of its cycles is gained: of two programs that are nearer to each other than
-        /// this, the estimate may take the slower one.
+        /// Of two programs the one that takes fewer cycles by the estimate is taken where that is one in so many. Of those that
+        /// are nearer to each other, the estimate may take the slower one: both are lowered and run on the machine model without data.
+        pub sure: i64 = 5,
+        /// Where programs cannot be run or shall not: the function stays as it is unless one in so many of its cycles is gained by the
+        /// estimate.
         pub doubt: i64 = 20,
+        /// Maximum number of programs that are run so, besides the function as it is; 0: none.
+        pub runs: usize = 3,
+        /// Cycles by the estimate above which functions are not run so: that takes as long as to lower them.
+        pub largest: i64 = 5_000_000,
+        /// Maximum number of steps of such a run.
+        pub limit: u64 = 50_000_000,
         /// Cycles by the estimate below which functions are left to `egraph`: of such, latencies and starts, which queues
         /// overlap, are most.
         pub least: i64 = 20_000,
@@ -345,6 +356,124 @@ impl Price for ChooseGraph {
     }
 }
 
+/// A program that a function may become.
+struct Program {
+    /// How it came to be.
+    what: &'static str,
+    ir: Ir,
+    /// Its cycles by the estimate.
+    estimated: i64,
+    /// On the machine model, once that has been tried; none if it cannot run there.
+    run: Option<Option<i64>>,
+}
+
+impl Program {
+    fn new(what: &'static str, ir: Ir, estimated: i64) -> Self {
+        let run = None;
+        Self {
+            what,
+            ir,
+            estimated,
+            run,
+        }
+    }
+}
+
+/// Whether cycles are fewer than those before, by more than one in `part` of them.
+fn fewer(cycles: i64, before: i64, part: i64) -> bool {
+    cycles.saturating_add(before / part.max(1)) < before
+}
+
+impl ChooseGraph {
+    /// The quickest of a program and others.
+    fn best(&self, given: Program, mut others: Vec<Program>, cx: &mut PassCx<'_>) -> Program {
+        // What is as good by the estimate changes nothing.
+        let before = given.estimated;
+        others.retain(|other| fewer(other.estimated, before, self.slight));
+        others.sort_by_key(|other| other.estimated);
+        let mut seen = HashSet::new();
+        others.retain(|other| seen.insert(Shape::of(&other.ir)));
+        let Some(least) = others.first().map(|other| other.estimated) else {
+            return given;
+        };
+        if fewer(least, before, self.sure) {
+            return others.swap_remove(0);
+        }
+        others.truncate(self.runs.max(1));
+        let mut all = vec![given];
+        all.append(&mut others);
+        let cycles = all.iter_mut().map(|program| self.run_dry(program, cx));
+        let cycles: Option<Vec<i64>> = cycles.collect();
+        let taken = match cycles {
+            Some(cycles) => (1..all.len()).fold(0, |best, next| {
+                match fewer(cycles[next], cycles[best], self.slight) {
+                    true => next,
+                    false => best,
+                }
+            }),
+            None => {
+                let taken = fewer(least, before, self.doubt);
+                if !taken && cx.settings().remarks {
+                    let text = format!(
+                        "another program takes {least} cycles by the estimate, this one {before}: that is too near to be taken, as \
+                         programs so large (choose-graph{{largest=CYCLES}}), or that cannot run without data, are not run on the machine model"
+                    );
+                    cx.remark(Diagnostic::remark(text).at(all[0].ir.loc(all[0].ir.root())));
+                }
+                usize::from(taken)
+            }
+        };
+        all.swap_remove(taken)
+    }
+
+    /// The cycles of a program on the machine model, once it is lowered as `to-accel` lowers it.
+    fn run_dry(&self, program: &mut Program, cx: &mut PassCx<'_>) -> Option<i64> {
+        if self.runs == 0 || program.estimated > self.largest {
+            return None;
+        }
+        if program.run.is_none() {
+            let cycles = self.lower_and_run(&program.ir, cx);
+            program.run = Some(cycles);
+            let (what, estimated) = (program.what, program.estimated);
+            self.print(&program.ir, cx, || match cycles {
+                Some(cycles) => format!(
+                    "{what} the function takes {cycles} cycles on the machine model, {estimated} by the estimate"
+                ),
+                None => format!("{what} the function cannot be run on the machine model"),
+            });
+        }
+        program.run?
+    }
+
+    fn lower_and_run(&self, function: &Ir, cx: &PassCx<'_>) -> Option<i64> {
+        let attached = cx.outer::<AttachedMachine>()?;
+        let (info, machine) = attached.0.as_ref()?;
+        let (mut module, block) = tir_builtin::module();
+        module.adopt(At::End(block), machine.clone());
+        let slot = module.adopt(At::End(block), function.clone());
+        let level = ToAccel {
+            fuse: self.fuses(),
+            multi_output: self.multi_output,
+            depth: self.depth,
+            max_stages: self.max_stages,
+            resident: self.resident,
+            near_policy: self.near_policy.clone(),
+            join_groups: self.join_groups.clone(),
+            ..ToAccel::default()
+        };
+        cx.attempt_root(&level.behind_choice(), &mut module).ok()?;
+        let report = dry_run(module.child(slot)?, None, info, self.limit).ok()?;
+        i64::try_from(report.cycles).ok()
+    }
+
+    /// Says something about the choice, where that is asked for.
+    fn print(&self, ir: &Ir, cx: &mut PassCx<'_>, text: impl FnOnce() -> String) {
+        if self.print {
+            cx.remark(Diagnostic::remark(text()).at(ir.loc(ir.root())));
+        }
+    }
+}
+
 impl Pass for ChooseGraph {
     fn prepare(&self, parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
         cx.analysis::<AttachedMachine>(parent);
@@ -367,7 +496,7 @@ impl Pass for ChooseGraph {
             said.into_iter().for_each(|remark| cx.remark(remark));
             return Ok(());
         };
-        let mut best = None;
+        let mut found = Vec::new();
         let mut least = before;
         // What is rewritten can be rewritten further: another e-graph begins where the last one ended.
         let mut from = ir.clone();
@@ -400,46 +529,35 @@ impl Pass for ChooseGraph {
             }
             for (what, other) in made {
                 let after = self.price(&other, cx);
-                if self.print {
+                self.print(ir, cx, || {
                     let after = after.map_or("does not fit".to_string(), |n| format!("takes {n}"));
-                    let text = format!(
+                    format!(
                         "as it is the function takes {before} cycles by the estimate, {what} it {after}"
-                    );
-                    cx.remark(Diagnostic::remark(text).at(ir.loc(ir.root())));
-                }
-                // What is as good by the estimate changes nothing.
-                let gains = |after: &i64| after.saturating_add(least / self.slight.max(1)) < least;
-                if let Some(after) = after.filter(gains) {
-                    least = after;
-                    best = Some(other);
+                    )
+                });
+                if let Some(after) = after {
+                    least = least.min(after);
+                    found.push(Program::new(what, other, after));
                 }
             }
             if last || least as f64 > left * reached as f64 {
                 break;
             }
         }
-        let sure =
-            |least: i64, before: i64| least.saturating_add(before / self.doubt.max(1)) < before;
-        if !sure(least, before) {
-            (best, least) = (None, before);
-        }
+        let given = Program::new("as it is", ir.clone(), before);
+        let mut best = self.best(given, found, cx);
         // What several groups read or compute is read or computed once by one of several results.
-        let several = self.of_several(best.as_ref().unwrap_or(ir), cx);
-        let after = several.as_ref().and_then(|several| self.price(several, cx));
-        if let Some(after) = after.filter(|_| self.print) {
-            let text =
-                format!("with groups of several results it takes {after} cycles, not {least}");
-            cx.remark(Diagnostic::remark(text).at(ir.loc(ir.root())));
+        if let Some(several) = self.of_several(&best.ir, cx)
+            && let Some(after) = self.price(&several, cx)
+        {
+            let several = Program::new("with groups of several results", several, after);
+            best = self.best(best, vec![several], cx);
         }
-        if after.is_some_and(|after| sure(after, least)) {
-            best = several;
-        }
-        match best {
-            Some(other) => {
-                cx.count("functions rewritten", 1);
-                *ir = other;
-            }
-            None => cx.unchanged(),
+        if best.what == "as it is" {
+            cx.unchanged();
+        } else {
+            cx.count("functions rewritten", 1);
+            *ir = best.ir;
         }
         Ok(())
     }

@@ -211,7 +211,6 @@ impl Alias for ToTensor {
             p.add(Cse {
                 keep: vec![Empty::name().to_string()],
             });
-            let partition = if self.fuse { "cost" } else { "none" };
             match self.egraph {
                 Some(false) => {}
                 Some(true) => {
@@ -220,7 +219,7 @@ impl Alias for ToTensor {
                 }
                 None => {
                     p.add(ChooseGraph {
-                        partition: partition.to_string(),
+                        partition: self.partition(),
                         multi_output: self.multi_output,
                         depth: self.depth,
                         max_stages: self.max_stages,
@@ -231,21 +230,33 @@ impl Alias for ToTensor {
                     });
                 }
             }
-            p.add(FuseGraph {
-                partition: partition.to_string(),
-                multi_output: self.multi_output,
-                ..FuseGraph::default()
-            });
-            tir_graph::lowering::join(p);
-            p.add(Reorder {
-                enough: self.reorder.then_some(0),
-                needed: !self.reorder,
-                ..Reorder::default()
-            });
-            p.add(GraphToTensor::default());
-            p.add(FuseElementwise::default());
-            p.add(Canonicalize::default());
+            self.lowered(p);
         });
+    }
+}
+impl ToTensor {
+    /// How operators are fused.
+    fn partition(&self) -> String {
+        let partition = if self.fuse { "cost" } else { "none" };
+        partition.to_string()
+    }
+
+    /// What follows the choice of a program, for functions.
+    fn lowered(&self, p: &mut Pipeline) {
+        p.add(FuseGraph {
+            partition: self.partition(),
+            multi_output: self.multi_output,
+            ..FuseGraph::default()
+        });
+        tir_graph::lowering::join(p);
+        p.add(Reorder {
+            enough: self.reorder.then_some(0),
+            needed: !self.reorder,
+            ..Reorder::default()
+        });
+        p.add(GraphToTensor::default());
+        p.add(FuseElementwise::default());
+        p.add(Canonicalize::default());
     }
 }
 impl Alias for ToLoop {
@@ -330,15 +341,35 @@ impl Alias for ToNative {
 impl Alias for ToMemref {
     fn expand(&self, p: &mut Pipeline) {
         p.alias(earlier::<ToLoop>(self));
-        p.add(Bufferize::default());
-        p.nest("func.func", |p| {
-            p.add(Canonicalize::default());
-        });
+        buffers(p);
     }
+}
+/// From values to buffers in the machine's spaces.
+fn buffers(p: &mut Pipeline) {
+    p.add(Bufferize::default());
+    p.nest("func.func", |p| {
+        p.add(Canonicalize::default());
+    });
 }
 impl Alias for ToAccel {
     fn expand(&self, p: &mut Pipeline) {
         p.alias(earlier::<ToMemref>(self));
+        self.scheduled(p);
+    }
+}
+impl ToAccel {
+    /// From a chosen program of graph ops to accel level: what this pipeline does behind `choose-graph`.
+    pub(crate) fn behind_choice(&self) -> Pipeline {
+        let mut p = Pipeline::new();
+        p.nest("func.func", |p| earlier::<ToTensor>(self).lowered(p));
+        earlier::<ToLoop>(self).tiles(&mut p, false);
+        buffers(&mut p);
+        self.scheduled(&mut p);
+        p
+    }
+
+    /// Transfers beside computing, places of buffers, tokens.
+    fn scheduled(&self, p: &mut Pipeline) {
         p.nest("func.func", |p| {
             p.add(Distribute::default());
             p.add(ScheduleTransfers {

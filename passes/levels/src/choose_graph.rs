@@ -34,7 +34,8 @@ pass! {
     /// Runs `egraph` and `constant-fold` on a copy of a function, where groups of ops are extracted at the cycles that each
     /// takes as a nest, and keeps the copy if all its nests take fewer cycles on the attached machine, by the
     /// estimate of `tile`, than those of the function as it is, operators of both fused: with the groups extracted as
-    /// `graph.fused`, or without, whichever takes fewer.
+    /// `graph.fused`, or without, whichever takes fewer. Where the estimate may be wrong about that, both are lowered as `to-accel`
+    /// does, and run on the machine model without data.
     ///
     /// For processors, for functions of few cycles, and where the function as it is cannot be estimated, `egraph`
     /// is run where layouts matter.
@@ -550,6 +551,10 @@ impl Pass for ChooseGraph {
         if let Some(several) = self.of_several(&best.ir, cx)
             && let Some(after) = self.price(&several, cx)
         {
+            let without = best.estimated;
+            self.print(ir, cx, || {
+                format!("with groups of several results it takes {after} cycles, not {without}")
+            });
             let several = Program::new("with groups of several results", several, after);
             best = self.best(best, vec![several], cx);
         }

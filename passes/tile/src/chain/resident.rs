@@ -381,7 +381,7 @@ impl Planner<'_> {
         if self.limits.resident {
             self.fill(&mut state);
         }
-        let (cycles, weighed) = (self.cycles(&state), self.together(&state));
+        let (cycles, weighed) = (self.cycles(&state), self.worth(&self.played(&state, true)));
         let ops = |numbers: std::ops::Range<usize>| {
             let all = numbers.flat_map(|number| &self.singles[number].group.ops);
             all.copied().collect::<Vec<OpId>>()
@@ -424,20 +424,24 @@ impl Planner<'_> {
 
     /// Cycles of all nests, in the order in which they run.
     fn cycles(&self, state: &State) -> i64 {
-        series(self.ir, &self.played(state))
+        series(self.ir, &self.played(state, false))
     }
 
     /// The same with what cycles of engines are worth.
     fn together(&self, state: &State) -> i64 {
-        let nests = self.played(state);
+        self.worth(&self.played(state, false))
+    }
+
+    /// Cycles of nests in the order in which they run, with what cycles of engines are worth.
+    fn worth(&self, nests: &[Played]) -> i64 {
         let moved = nests.iter().map(Played::moved);
         let moved = moved.fold(0, i64::saturating_add);
         let more = moved.saturating_mul(self.budget.worth);
-        series(self.ir, &nests).saturating_add(more)
+        series(self.ir, nests).saturating_add(more)
     }
 
-    /// All nests, in the order in which they run.
-    fn played(&self, state: &State) -> Vec<Played> {
+    /// All nests, in the order in which they run; `in_full` as a program is priced.
+    fn played(&self, state: &State, in_full: bool) -> Vec<Played> {
         let (makers, homes) = (Makers::new(), Homes::new());
         let cx = self.context(self.budget, &makers, &homes);
         let nests = state.nests.iter().enumerate().rev();
@@ -470,7 +474,7 @@ impl Planner<'_> {
                 None => writes.copied().collect(),
             };
             let room = (nest.bytes, self.room(&state.homes, number));
-            Played::new(&cx, &stages, self.thread, room, writes)
+            Played::new(&cx, &stages, self.thread, room, writes, in_full)
         });
         nests.collect()
     }

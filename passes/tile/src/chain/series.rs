@@ -30,18 +30,20 @@ pub(super) struct Played {
 }
 
 impl Played {
-    /// A nest of some stages, each with all that computes for it.
+    /// A nest of some stages, each with all that computes for it; `in_full` as a program is priced.
     pub(super) fn new(
         cx: &Context<'_>,
         stages: &[&Stage],
         thread: i64,
         (bytes, room): (i64, i64),
         writes: Vec<OpId>,
+        in_full: bool,
     ) -> Self {
         let (mut cost, mut cycles) = (Cost::default(), 0i64);
         let mut loads = Vec::new();
         for stage in stages {
             let own = priced(stage);
+            let own = if in_full { own.in_full() } else { own };
             cycles = cycles.saturating_add(own.price(thread));
             cost.add(&own);
             first_loads(cx, stage, &mut loads);

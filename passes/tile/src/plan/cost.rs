@@ -32,6 +32,8 @@ pub struct Cost {
     pub issue: i64,
     /// Transfers that wait for a tile to be used, and the reverse.
     pub exposed: i64,
+    /// What is taken off loads where several stages read one tensor that stays, though none of them loads it.
+    pub taken_off: i64,
     /// Whether all is done one after the other.
     pub in_order: bool,
     /// How many cycles more each one of an engine counts as where plans are compared.
@@ -64,12 +66,21 @@ impl Cost {
             (&mut self.issue, other.issue),
             (&mut self.starts, other.starts),
             (&mut self.exposed, other.exposed),
+            (&mut self.taken_off, other.taken_off),
         ];
         for (sum, cycles) in pairs {
             *sum = sum.saturating_add(cycles);
         }
         self.in_order |= other.in_order;
         self.worth = self.worth.max(other.worth);
+    }
+
+    /// With what was taken off loads.
+    pub fn in_full(mut self) -> Self {
+        let more = std::mem::take(&mut self.taken_off);
+        self.load = self.load.saturating_add(more);
+        self.first = self.first.saturating_add(more);
+        self
     }
 
     /// Cycles of the engines.

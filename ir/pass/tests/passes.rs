@@ -144,6 +144,57 @@ impl Pass for OnModule {
     }
 }
 
+/// How often something was asked for in a run.
+#[derive(Default)]
+struct Asked(std::sync::atomic::AtomicUsize);
+impl Asked {
+    fn again(cx: &PassCx<'_>) -> usize {
+        let asked = cx.shared(Asked::default);
+        asked.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1
+    }
+}
+pass! {
+    /// Says how often it was asked in this run.
+    pub struct Ask = "ask" on "t.func" {}
+}
+impl Pass for Ask {
+    fn run(&self, _: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        cx.remark(Diagnostic::remark(format!("asked {}", Asked::again(cx))));
+        Ok(())
+    }
+}
+pass! {
+    /// Tries a pipeline on a module of its own.
+    pub struct Try = "try" on "t.func" {
+        /// The pass that fails there; none: none.
+        pub fail: Option<String> = None,
+    }
+}
+impl Pass for Try {
+    fn run(&self, _: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        let mut pipeline = Pipeline::new();
+        pipeline.nest("t.func", |p| {
+            p.add(Ask {}).add(AddTicks::default());
+            if let Some(how) = &self.fail {
+                p.add(Fail { how: how.clone() });
+            }
+        });
+        let mut other = module(2);
+        let said = cx.attempt_root(&pipeline, &mut other);
+        let said = said.map(|said| said.into_iter().map(|remark| remark.message));
+        let said = said.map_err(|errors| errors.into_iter().map(|error| error.message));
+        let said = match said {
+            Ok(said) => said.collect::<Vec<_>>().join(", "),
+            Err(errors) => errors.collect::<Vec<_>>().join(", "),
+        };
+        cx.remark(Diagnostic::remark(format!(
+            "{said}, {} ticks",
+            ticks(&other)
+        )));
+        Ok(())
+    }
+}
+
 pass! {
     /// Ticks twice.
     pub struct Twice = "twice" {
@@ -171,6 +222,8 @@ fn registry() -> PassRegistry {
         PassInfo::of::<Fail>(),
         PassInfo::of::<Look>(),
         PassInfo::of::<OnModule>(),
+        PassInfo::of::<Ask>(),
+        PassInfo::of::<Try>(),
         PassInfo::alias::<Twice>(),
     ]);
     registry
@@ -219,6 +272,29 @@ fn print(ir: &Ir) -> String {
 fn run(text: &str, ir: &mut Ir, settings: Settings) -> Report {
     let pipeline = registry().parse(text).expect("a pipeline");
     PassManager::with(pipeline, settings).run(ir)
+}
+
+#[test]
+fn pipelines_are_tried_on_other_roots() {
+    let mut ir = module(1);
+    let settings = Settings {
+        threads: 1,
+        ..Settings::default()
+    };
+    let report = run("t.func(ask,try,try{fail=panic},ask)", &mut ir, settings);
+    let said: Vec<&str> = report.remarks.iter().map(|r| r.message.as_str()).collect();
+    let panicked = "pass 'fail' panicked: out of ideas";
+    assert_eq!(
+        said,
+        [
+            "asked 1",
+            "asked 2, asked 3, 2 ticks",
+            &format!("{panicked}, {panicked}, 2 ticks"),
+            "asked 6",
+        ]
+    );
+    assert!(report.is_ok());
+    assert_eq!(ticks(&ir), 0, "the op itself stays as it is");
 }
 
 #[test]

@@ -142,6 +142,16 @@ pub fn iterators(parallel: usize, reduction: usize) -> Vec<Attr> {
         .collect()
 }
 
+/// The number of the argument that the body of a generic gives as it is, if that is all it gives.
+pub fn yields_argument(ir: &Ir, body: RegionId) -> Option<usize> {
+    let block = ir.entry(body)?;
+    let end: Yield = ir.get(ir.last(block)?)?;
+    let [value] = end.values[..] else {
+        return None;
+    };
+    ir.args(block).position(|argument| argument == value)
+}
+
 impl Generic {
     /// Which iterators are reductions.
     pub fn reductions(&self) -> Vec<bool> {
@@ -156,6 +166,17 @@ impl Generic {
         let fills = self.inputs.is_empty() && self.combine.is_none() && self.outputs.len() == 1;
         let end: Yield = ir.get(ir.last(ir.entry(self.body)?)?)?;
         ir.constant(*end.values.first()?).filter(|_| fills)
+    }
+
+    /// Whether elements of its only input are what it gives, one at each point, or what it combines.
+    pub fn takes_elements(&self, ir: &Ir) -> bool {
+        let one = self.inputs.len() == 1 && self.outputs.len() == 1;
+        one && yields_argument(ir, self.body) == Some(0)
+    }
+
+    /// Whether it only moves elements of its only input.
+    pub fn moves(&self, ir: &Ir) -> bool {
+        self.combine.is_none() && self.takes_elements(ir)
     }
 
     /// The operands: inputs, then outputs.

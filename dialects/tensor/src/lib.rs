@@ -10,7 +10,7 @@ mod slices;
 pub mod tiles;
 mod transfer;
 
-pub use generic::{Combine, Generic, Yield};
+pub use generic::{Combine, Generic, Yield, yields_argument};
 pub use slices::{
     CollapseShape, Empty, ExpandShape, Extract, ExtractSlice, InsertSlice, check_reshape,
     check_slice, groups, reassociation,

@@ -8,7 +8,7 @@
 
 use tir::{Attr, Definition, Ir, OpId, Value};
 use tir_accel::machine::IntrinsicInfo;
-use tir_tensor::{Empty, Generic, Yield};
+use tir_tensor::{Empty, Generic};
 
 use crate::matching::{Behaviour, body, match_exact};
 use crate::scalar::Immediates;
@@ -208,10 +208,7 @@ impl Step<'_> {
     /// The constant that it fills its result with, if it does nothing else.
     pub fn fills(&self) -> Option<Attr> {
         let Behaviour { ir, generic, .. } = &self.behaviour;
-        let block = ir.entry(generic.body)?;
-        let end: Yield = ir.get(ir.last(block)?)?;
-        let alone = generic.inputs.is_empty() && generic.combine.is_none();
-        ir.constant(*end.values.first()?).filter(|_| alone)
+        generic.constant(ir)
     }
 }
 

@@ -69,10 +69,7 @@ fn row(ir: &Ir, sum: &Generic) -> Option<Vec<usize>> {
         return None;
     };
     let elem = ir.ty(*source).elem();
-    let block = ir.entry(sum.body)?;
-    let end: Yield = ir.get(ir.last(block)?)?;
-    let same = end.values[..] == [ir.args(block).next()?];
-    if !same || !elem.is_float() || elem != ir.ty(*out).elem() {
+    if !sum.takes_elements(ir) || !elem.is_float() || elem != ir.ty(*out).elem() {
         return None;
     }
     let (reductions, domain) = (sum.reductions(), sum.domain(ir).ok()?);

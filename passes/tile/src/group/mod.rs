@@ -17,7 +17,7 @@ pub use scope::Scope;
 use std::collections::BTreeSet;
 
 use tir::{AffineExpr, AffineMap, Attr, Ir, LinearMap, OpId, RegionId, Type, Value};
-use tir_tensor::{Combine, Generic, Yield};
+use tir_tensor::{Combine, Generic, yields_argument};
 
 /// What a group reads at a linear position: a far tensor, or a value computed in near memory.
 #[derive(Clone, Debug)]
@@ -174,11 +174,7 @@ impl Group {
         let (None, [step], [operand]) = (&self.reduce, &self.maps[..], &self.operands[..]) else {
             return false;
         };
-        let Some(block) = ir.entry(step.body).filter(|_| operand.inner.is_none()) else {
-            return false;
-        };
-        let end = ir.last(block).and_then(|last| ir.get::<Yield>(last));
-        end.is_some_and(|end| end.values.len() == 1 && ir.args(block).any(|a| a == end.values[0]))
+        operand.inner.is_none() && yields_argument(ir, step.body).is_some()
     }
 
     /// The same group with an iterator as two: the outer one in its place, an inner one of so many points

@@ -1,7 +1,7 @@
 //! Reading through what only moves data: where in its source an element is.
 
 use tir::{Ir, LinearExpr, LinearMap, OpId, Value};
-use tir_tensor::{CollapseShape, ExpandShape, Generic, TransferRead, Yield, groups};
+use tir_tensor::{CollapseShape, ExpandShape, Generic, TransferRead, groups};
 
 /// A value read at a position, over iterators with ranges.
 #[derive(Clone, Debug)]
@@ -141,16 +141,10 @@ impl View {
 
 /// What a generic only moves, and where each element of its result is in it.
 fn moved(ir: &Ir, generic: &Generic) -> Option<(Value, LinearMap)> {
-    let ([source], [_]) = (&generic.inputs[..], &generic.outputs[..]) else {
+    let ([source], [from, to]) = (&generic.inputs[..], &generic.indexing_maps[..]) else {
         return None;
     };
-    let block = ir.entry(generic.body)?;
-    let end: Yield = ir.get(ir.last(block)?)?;
-    let same = end.values[..] == [ir.args(block).next()?];
-    let [from, to] = &generic.indexing_maps[..] else {
-        return None;
-    };
-    if generic.combine.is_some() || !same {
+    if !generic.moves(ir) {
         return None;
     }
     let to = to.as_projection()?;

@@ -5,7 +5,7 @@ use tir::remarks::{FAR_TENSOR, NO_UNIT, SINGLE_NEST};
 use tir::{Diagnostic, Ir, Loc, OpId, TensorType, Type, Value};
 use tir_arith::{CmpI, CmpIPredicate};
 use tir_loop::{For, If};
-use tir_tensor::{Generic, Yield};
+use tir_tensor::Generic;
 
 use crate::chain::{Chains, Far};
 use crate::group::{Group, filled};
@@ -246,16 +246,6 @@ fn trips(ir: &Ir, op: OpId) -> Vec<i64> {
     counts
 }
 
-/// Whether a generic gives the elements of its only input in another order.
-fn moves(ir: &Ir, generic: &Generic) -> bool {
-    let body = ir.entry(generic.body);
-    let end = body.and_then(|block| ir.get::<Yield>(ir.last(block)?));
-    let given = end.as_ref().and_then(|end| end.values.first());
-    generic.combine.is_none()
-        && generic.inputs.len() == 1
-        && body.and_then(|block| ir.args(block).next()).as_ref() == given
-}
-
 /// A generic on tiles that neither an intrinsic nor a vector unit computes.
 pub fn on_tiles(ir: &Ir, op: OpId, target: &Target<'_>) -> Unmatched {
     let mut text = format!("no unit computes this '{}'", ir.name(op));
@@ -267,7 +257,7 @@ pub fn on_tiles(ir: &Ir, op: OpId, target: &Target<'_>) -> Unmatched {
         points = counts.fold(generic.point_work(ir), u64::saturating_mul);
         let elem = ir.ty(generic.outputs[0]).elem();
         let granule = target.info.engines.iter().map(|e| e.granule).max();
-        match granule.filter(|_| moves(ir, &generic) && pays_for_elements(elem, target)) {
+        match granule.filter(|_| generic.moves(ir) && pays_for_elements(elem, target)) {
             Some(granule) => {
                 text = format!(
                     "the thread brings the elements of this '{}' into another order",

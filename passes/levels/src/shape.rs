@@ -13,18 +13,22 @@ type Line = (
     Vec<Type>,
 );
 
-/// The ops of a function in order, values by the order in which they are first met.
+/// The ops of a function in order, values by the order in which they are first met, and the types of all of these: that of an argument
+/// is said nowhere else.
 #[derive(PartialEq, Eq, Hash)]
-pub(crate) struct Shape(Vec<Line>);
+pub(crate) struct Shape(Vec<Line>, Vec<Type>);
 
 impl Shape {
     pub(crate) fn of(ir: &Ir) -> Self {
         let ops = ir.walk_ids();
         let places: HashMap<OpId, usize> = ops.iter().copied().zip(0..).collect();
         let mut numbers: HashMap<Value, usize> = HashMap::new();
+        let mut types = Vec::new();
         let mut number = |value: Value| {
-            let next = numbers.len();
-            *numbers.entry(value).or_insert(next)
+            *numbers.entry(value).or_insert_with(|| {
+                types.push(ir.ty(value));
+                types.len() - 1
+            })
         };
         let mut lines = Vec::with_capacity(ops.len());
         for op in &ops {
@@ -48,6 +52,6 @@ impl Shape {
                 ir.result_types(*op),
             ));
         }
-        Self(lines)
+        Self(lines, types)
     }
 }

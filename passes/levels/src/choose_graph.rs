@@ -170,31 +170,47 @@ impl ChooseGraph {
             |op: &OpId| !ir.has(*op, Traits::ConstantLike) && !ir.has(*op, Traits::Terminator);
         let mut sum = 0i64;
         for op in ir.ops_in(block).filter(computed) {
-            sum = sum.saturating_add(self.by_itself(&alone(ir, op), cx)?);
+            let given: HashSet<Value> =
+                ir.operands(op).filter(|v| ir.owner(*v).is_none()).collect();
+            let given = given.into_iter().map(|value| bytes(ir.ty(value))).sum();
+            sum = sum.saturating_add(self.by_itself(&alone(ir, op), given, cx)?);
         }
         Some(sum)
     }
 
-    /// The cycles of a function of one group, once for all that are the same.
-    fn by_itself(&self, group: &Ir, cx: &PassCx<'_>) -> Option<i64> {
+    /// The cycles of a function of one group, found once for all that are the same.
+    ///
+    /// What computes nothing, as a concatenation, is written in its place by the nests that compute its parts. But no nest
+    /// writes those that are given from outside, of so many bytes: they are copied.
+    fn by_itself(&self, group: &Ir, given: u64, cx: &PassCx<'_>) -> Option<i64> {
+        let (computes, cycles) = self.planned(group, cx)?;
+        if computes {
+            return cycles;
+        }
+        if given == 0 {
+            return Some(0);
+        }
+        let block = group.body_block(group.root(), 0)?;
+        let all: u64 = group.args(block).map(|value| bytes(group.ty(value))).sum();
+        let part = i128::from(cycles?) * i128::from(given.min(all)) / i128::from(all.max(1));
+        i64::try_from(part).ok()
+    }
+
+    /// Whether a function of one group computes anything, and its cycles.
+    fn planned(&self, group: &Ir, cx: &PassCx<'_>) -> Option<(bool, Option<i64>)> {
         let attached = cx.outer::<AttachedMachine>()?;
         let machine = &attached.0.as_ref()?.0.name;
         let key = (format!("{machine} {:?}", self.values()), Shape::of(group));
         let all = cx.shared(Alone::default);
         let open = || all.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = open().get(&key) {
-            return *known;
+            return Some(*known);
         }
-        let cycles = self.lowered(group, cx).and_then(|lowered| {
-            let computes = computes(&lowered);
-            if computes {
-                self.nests(&lowered, cx)
-            } else {
-                Some(0)
-            }
-        });
-        open().insert(key, cycles);
-        cycles
+        let lowered = self.lowered(group, cx);
+        let found = lowered.map(|lowered| (computes(&lowered), self.nests(&lowered, cx)));
+        let found = found.unwrap_or((true, None));
+        open().insert(key, found);
+        Some(found)
     }
 
     fn nests(&self, lowered: &Ir, cx: &PassCx<'_>) -> Option<i64> {
@@ -240,6 +256,14 @@ pub fn alone(function: &Ir, op: OpId) -> Ir {
     let operands: Vec<Value> = made.results(copy).collect();
     made.add(At::End(block), Return { operands });
     made
+}
+
+/// Bytes of a tensor.
+fn bytes(ty: Type) -> u64 {
+    let elements = ty.shape().unwrap_or(&[]).iter();
+    let elements = elements.map(|n| u64::try_from(*n).unwrap_or(0));
+    let one = ty.elem().bytes().unwrap_or(1) as u64;
+    elements.fold(one, u64::saturating_mul)
 }
 
 /// Whether a function computes anything: what changes shapes alone, or puts parts together, is where it is written.
@@ -313,9 +337,9 @@ impl ChooseGraph {
     }
 }
 
-/// Cycles of functions of one group, by machine and options, and by what they compute.
+/// Whether functions of one group compute anything, and their cycles, by machine and options, and by what they compute.
 #[derive(Default)]
-struct Alone(Mutex<HashMap<(String, Shape), Option<i64>>>);
+struct Alone(Mutex<HashMap<(String, Shape), (bool, Option<i64>)>>);
 
 /// Random constants by their types.
 #[derive(Default)]
@@ -353,7 +377,9 @@ impl Price for ChooseGraph {
         let made = body.build(&mut ir, block, &inputs)?;
         let operands = vec![made];
         ir.add(At::End(block), Return { operands });
-        u64::try_from(self.by_itself(&ir, cx)?).ok()
+        let given = body.inputs.iter().filter(|input| input.given);
+        let given = given.map(|input| bytes(input.ty)).sum();
+        u64::try_from(self.by_itself(&ir, given, cx)?).ok()
     }
 }
 

@@ -37,6 +37,9 @@ pub struct Input {
     pub ty: Type,
     /// Whether it is known when the program is compiled.
     pub known: bool,
+    /// Whether it comes from outside of the block, as an argument does, so that no nest writes it where it is read; said of what one
+    /// op alone reads.
+    pub given: bool,
     /// The name of the op and the attributes that it is a constant by, if it is one.
     pub constant: Option<(Name, Vec<(Name, Attr)>)>,
 }
@@ -91,6 +94,12 @@ impl Body {
                 operands,
             });
         }
+        if body.parts.len() == 1 {
+            for (input, id) in body.inputs.iter_mut().zip(&inputs) {
+                let mut nodes = graph[*id].nodes.iter();
+                input.given = !input.known && nodes.any(|node| matches!(node.head, Head::Leaf(_)));
+            }
+        }
         Some(body)
     }
 
@@ -130,6 +139,7 @@ fn input(graph: &Graph, id: Id) -> Input {
     Input {
         ty: graph.ty(id),
         known: graph[id].data.known,
+        given: false,
         constant: constant.map(|(name, attrs)| (name, attrs.to_vec())),
     }
 }

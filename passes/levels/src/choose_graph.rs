@@ -178,39 +178,43 @@ impl ChooseGraph {
         Some(sum)
     }
 
-    /// The cycles of a function of one group, found once for all that are the same.
+    /// The cycles of a function of one group.
     ///
     /// What computes nothing, as a concatenation, is written in its place by the nests that compute its parts. But no nest
     /// writes those that are given from outside, of so many bytes: they are copied.
     fn by_itself(&self, group: &Ir, given: u64, cx: &PassCx<'_>) -> Option<i64> {
-        let (computes, cycles) = self.planned(group, cx)?;
-        if computes {
-            return cycles;
-        }
-        if given == 0 {
-            return Some(0);
+        let taken = self.planned(group, given > 0, cx)?;
+        if taken.computes || given == 0 {
+            return Some(taken.cycles);
         }
         let block = group.body_block(group.root(), 0)?;
         let all: u64 = group.args(block).map(|value| bytes(group.ty(value))).sum();
-        let part = i128::from(cycles?) * i128::from(given.min(all)) / i128::from(all.max(1));
+        let part = i128::from(taken.cycles) * i128::from(given.min(all)) / i128::from(all.max(1));
         i64::try_from(part).ok()
     }
 
-    /// Whether a function of one group computes anything, and its cycles.
-    fn planned(&self, group: &Ir, cx: &PassCx<'_>) -> Option<(bool, Option<i64>)> {
+    /// What a function of one group takes, found once for all that are the same; what computes nothing takes something only if it is
+    /// `copied`.
+    fn planned(&self, group: &Ir, copied: bool, cx: &PassCx<'_>) -> Option<Taken> {
         let attached = cx.outer::<AttachedMachine>()?;
         let machine = &attached.0.as_ref()?.0.name;
-        let key = (format!("{machine} {:?}", self.values()), Shape::of(group));
+        let options = format!("{machine} {:?} {copied}", self.values());
+        let key = (options, Shape::of(group));
         let all = cx.shared(Alone::default);
         let open = || all.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = open().get(&key) {
-            return Some(*known);
+            return *known;
         }
-        let lowered = self.lowered(group, cx);
-        let found = lowered.map(|lowered| (computes(&lowered), self.nests(&lowered, cx)));
-        let found = found.unwrap_or((true, None));
-        open().insert(key, found);
-        Some(found)
+        let taken = self.lowered(group, cx).and_then(|lowered| {
+            let computes = computes(&lowered);
+            let cycles = match computes || copied {
+                true => self.nests(&lowered, cx)?,
+                false => 0,
+            };
+            Some(Taken { computes, cycles })
+        });
+        open().insert(key, taken);
+        taken
     }
 
     fn nests(&self, lowered: &Ir, cx: &PassCx<'_>) -> Option<i64> {
@@ -337,9 +341,17 @@ impl ChooseGraph {
     }
 }
 
-/// Whether functions of one group compute anything, and their cycles, by machine and options, and by what they compute.
+/// What a function of one group takes.
+#[derive(Clone, Copy)]
+struct Taken {
+    /// Whether it computes anything.
+    computes: bool,
+    cycles: i64,
+}
+
+/// What functions of one group take, by machine and options, and by what they compute; none of those that do not fit.
 #[derive(Default)]
-struct Alone(Mutex<HashMap<(String, Shape), (bool, Option<i64>)>>);
+struct Alone(Mutex<HashMap<(String, Shape), Option<Taken>>>);
 
 /// Random constants by their types.
 #[derive(Default)]

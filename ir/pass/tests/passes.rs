@@ -147,19 +147,15 @@ impl Pass for OnModule {
 /// How often something was asked for in a run.
 #[derive(Default)]
 struct Asked(std::sync::atomic::AtomicUsize);
-impl Asked {
-    fn again(cx: &PassCx<'_>) -> usize {
-        let asked = cx.shared(Asked::default);
-        asked.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1
-    }
-}
 pass! {
     /// Says how often it was asked in this run.
     pub struct Ask = "ask" on "t.func" {}
 }
 impl Pass for Ask {
     fn run(&self, _: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
-        cx.remark(Diagnostic::remark(format!("asked {}", Asked::again(cx))));
+        let asked = cx.shared(Asked::default);
+        let before = asked.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        cx.remark(Diagnostic::remark(format!("asked {}", before + 1)));
         Ok(())
     }
 }
@@ -180,13 +176,9 @@ impl Pass for Try {
             }
         });
         let mut other = module(2);
-        let said = cx.attempt_root(&pipeline, &mut other);
-        let said = said.map(|said| said.into_iter().map(|remark| remark.message));
-        let said = said.map_err(|errors| errors.into_iter().map(|error| error.message));
-        let said = match said {
-            Ok(said) => said.collect::<Vec<_>>().join(", "),
-            Err(errors) => errors.collect::<Vec<_>>().join(", "),
-        };
+        let (Ok(said) | Err(said)) = cx.attempt_root(&pipeline, &mut other);
+        let said: Vec<String> = said.into_iter().map(|said| said.message).collect();
+        let said = said.join(", ");
         cx.remark(Diagnostic::remark(format!(
             "{said}, {} ticks",
             ticks(&other)

@@ -4,6 +4,8 @@
 //! ([`Price`]). What nests share, such as tensors that stay near, is no property of one, so programs are compared whole
 //! by the same estimate before one is taken: as the function is, as rewritten, and with the groups that were chosen.
 
+mod near;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
@@ -23,12 +25,11 @@ use tir_func::{Return, function};
 use tir_generic::{Canonicalize, ConstantFold, Cse};
 use tir_graph::fusion::ungroup;
 use tir_graph::{Constant, Fused};
-use tir_schedule::dry_run::dry_run;
 use tir_tensor::{Empty, TransferRead};
 use tir_tile::Tile;
 
-use crate::levels::ToAccel;
 use crate::shape::Shape;
+use near::{AS_IT_IS, Program};
 
 pass! {
     /// Runs `egraph` and `constant-fold` on a copy of a function, where groups of ops are extracted at the cycles that each
@@ -264,10 +265,7 @@ pub fn alone(function: &Ir, op: OpId) -> Ir {
 
 /// Bytes of a tensor.
 fn bytes(ty: Type) -> u64 {
-    let elements = ty.shape().unwrap_or(&[]).iter();
-    let elements = elements.map(|n| u64::try_from(*n).unwrap_or(0));
-    let one = ty.elem().bytes().unwrap_or(1) as u64;
-    elements.fold(one, u64::saturating_mul)
+    (ty.elements().unwrap_or(0) * ty.bytes().unwrap_or(0)) as u64
 }
 
 /// Whether a function computes anything: what changes shapes alone, or puts parts together, is where it is written.
@@ -395,124 +393,6 @@ impl Price for ChooseGraph {
     }
 }
 
-/// A program that a function may become.
-struct Program {
-    /// How it came to be.
-    what: &'static str,
-    ir: Ir,
-    /// Its cycles by the estimate.
-    estimated: i64,
-    /// On the machine model, once that has been tried; none if it cannot run there.
-    run: Option<Option<i64>>,
-}
-
-impl Program {
-    fn new(what: &'static str, ir: Ir, estimated: i64) -> Self {
-        let run = None;
-        Self {
-            what,
-            ir,
-            estimated,
-            run,
-        }
-    }
-}
-
-/// Whether cycles are fewer than those before, by more than one in `part` of them.
-fn fewer(cycles: i64, before: i64, part: i64) -> bool {
-    cycles.saturating_add(before / part.max(1)) < before
-}
-
-impl ChooseGraph {
-    /// The quickest of a program and others.
-    fn best(&self, given: Program, mut others: Vec<Program>, cx: &mut PassCx<'_>) -> Program {
-        // What is as good by the estimate changes nothing.
-        let before = given.estimated;
-        others.retain(|other| fewer(other.estimated, before, self.slight));
-        others.sort_by_key(|other| other.estimated);
-        let mut seen = HashSet::new();
-        others.retain(|other| seen.insert(Shape::of(&other.ir)));
-        let Some(least) = others.first().map(|other| other.estimated) else {
-            return given;
-        };
-        if fewer(least, before, self.sure) {
-            return others.swap_remove(0);
-        }
-        others.truncate(self.runs.max(1));
-        let mut all = vec![given];
-        all.append(&mut others);
-        let cycles = all.iter_mut().map(|program| self.run_dry(program, cx));
-        let cycles: Option<Vec<i64>> = cycles.collect();
-        let taken = match cycles {
-            Some(cycles) => (1..all.len()).fold(0, |best, next| {
-                match fewer(cycles[next], cycles[best], self.slight) {
-                    true => next,
-                    false => best,
-                }
-            }),
-            None => {
-                let taken = fewer(least, before, self.doubt);
-                if !taken && cx.settings().remarks {
-                    let text = format!(
-                        "another program takes {least} cycles by the estimate, this one {before}: that is too near to be taken, as \
-                         programs so large (choose-graph{{largest=CYCLES}}), or that cannot run without data, are not run on the machine model"
-                    );
-                    cx.remark(Diagnostic::remark(text).at(all[0].ir.loc(all[0].ir.root())));
-                }
-                usize::from(taken)
-            }
-        };
-        all.swap_remove(taken)
-    }
-
-    /// The cycles of a program on the machine model, once it is lowered as `to-accel` lowers it.
-    fn run_dry(&self, program: &mut Program, cx: &mut PassCx<'_>) -> Option<i64> {
-        if self.runs == 0 || program.estimated > self.largest {
-            return None;
-        }
-        if program.run.is_none() {
-            let cycles = self.lower_and_run(&program.ir, cx);
-            program.run = Some(cycles);
-            let (what, estimated) = (program.what, program.estimated);
-            self.print(&program.ir, cx, || match cycles {
-                Some(cycles) => format!(
-                    "{what} the function takes {cycles} cycles on the machine model, {estimated} by the estimate"
-                ),
-                None => format!("{what} the function cannot be run on the machine model"),
-            });
-        }
-        program.run?
-    }
-
-    fn lower_and_run(&self, function: &Ir, cx: &PassCx<'_>) -> Option<i64> {
-        let attached = cx.outer::<AttachedMachine>()?;
-        let (info, machine) = attached.0.as_ref()?;
-        let (mut module, block) = tir_builtin::module();
-        module.adopt(At::End(block), machine.clone());
-        let slot = module.adopt(At::End(block), function.clone());
-        let level = ToAccel {
-            fuse: self.fuses(),
-            multi_output: self.multi_output,
-            depth: self.depth,
-            max_stages: self.max_stages,
-            resident: self.resident,
-            near_policy: self.near_policy.clone(),
-            join_groups: self.join_groups.clone(),
-            ..ToAccel::default()
-        };
-        cx.attempt_root(&level.behind_choice(), &mut module).ok()?;
-        let report = dry_run(module.child(slot)?, None, info, self.limit).ok()?;
-        i64::try_from(report.cycles).ok()
-    }
-
-    /// Says something about the choice, where that is asked for.
-    fn print(&self, ir: &Ir, cx: &mut PassCx<'_>, text: impl FnOnce() -> String) {
-        if self.print {
-            cx.remark(Diagnostic::remark(text()).at(ir.loc(ir.root())));
-        }
-    }
-}
-
 impl Pass for ChooseGraph {
     fn prepare(&self, parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
         cx.analysis::<AttachedMachine>(parent);
@@ -583,7 +463,7 @@ impl Pass for ChooseGraph {
                 break;
             }
         }
-        let given = Program::new("as it is", ir.clone(), before);
+        let given = Program::new(AS_IT_IS, ir.clone(), before);
         let mut best = self.best(given, found, cx);
         // What several groups read or compute is read or computed once by one of several results.
         if let Some(several) = self.of_several(&best.ir, cx)
@@ -596,7 +476,7 @@ impl Pass for ChooseGraph {
             let several = Program::new("with groups of several results", several, after);
             best = self.best(best, vec![several], cx);
         }
-        if best.what == "as it is" {
+        if best.what == AS_IT_IS {
             cx.unchanged();
         } else {
             cx.count("functions rewritten", 1);

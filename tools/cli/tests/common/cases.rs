@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use tir::{Ir, Name};
 use tir_data::Array;
+use tir_levels::processors::{AVX2, AVX512, PORTABLE, host};
 use tir_run::{Entry, Execution};
 use tir_translate::OnnxOptions;
 
@@ -63,6 +64,22 @@ pub(crate) fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
         .collect();
     files.sort();
     files
+}
+
+/// Whether native code for a machine runs on this processor: not if its file is that of a processor that has more. A line
+/// says what is left out.
+pub(crate) fn runs_here(machine: &Path) -> bool {
+    let by_size = [AVX512, AVX2, PORTABLE];
+    let more = by_size.iter().take_while(|file| **file != host());
+    let mut more = more.filter(|file| machine.ends_with(file.file));
+    let lacks = more.next();
+    if let Some(file) = lacks {
+        println!(
+            "left out: native code for {} is for {}",
+            file.file, file.has
+        );
+    }
+    lacks.is_none()
 }
 
 pub(crate) fn execute(module: &Ir, function: Name, inputs: &[Array]) -> Result<Execution, String> {

@@ -1,6 +1,7 @@
 //! Code for a processor that a machine file names: what it is made of, and what a lesser processor does with it.
 
 use super::*;
+use tir_levels::processors::{AVX2, AVX512, File, PORTABLE, host};
 
 /// What `tir-native` makes of MLIR.
 fn emitted(text: &str, kind: &str) -> String {

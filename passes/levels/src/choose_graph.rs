@@ -68,7 +68,7 @@ pass! {
         pub steps: u64 = 2_000_000,
         /// Maximum number of search steps of each of them: those behind one that found nothing new to plan, and proved nothing, have
         /// five times as many.
-        pub most_steps: u64 = 50_000_000,
+        pub most_steps: u64 = 10_000_000,
         /// An extraction finds something better where it takes one in so many cycles less.
         pub gain: u64 = 500,
         /// Extraction ends where one in so many cycles is left to gain at most.
@@ -425,9 +425,8 @@ impl Pass for ChooseGraph {
             let reached = least;
             let (all, said) = self.grouped(&from, cx)?;
             said.into_iter().for_each(|remark| cx.remark(remark));
-            let mut made = Vec::new();
-            let mut last = false;
-            for (number, [open, grouped]) in all.into_iter().enumerate() {
+            let mut best: Option<(i64, Ir)> = None;
+            for [open, grouped] in all {
                 // To price a program of other groups is to plan it: not where groups by themselves promise nothing.
                 let fused = self.fused(&open, cx);
                 let by_bytes = fused.and_then(|fused| self.apart(&fused, cx));
@@ -435,30 +434,37 @@ impl Pass for ChooseGraph {
                 let promising = |by_price: i64| {
                     by_bytes.is_none_or(|bytes| (by_price as f64) < left * bytes as f64)
                 };
-                // The one of the least sum is what is rewritten again. The same program has the same e-graph.
-                if number == 0 {
-                    let now = Shape::of(&open);
-                    last = now == shape;
-                    (from, shape) = (open.clone(), now);
-                }
-                made.push(("rewritten", open));
+                let mut made = vec![("rewritten", open.clone())];
                 if self.fuses() && by_price.is_some_and(promising) {
                     made.push(("rewritten and grouped", grouped));
                 }
-            }
-            for (what, other) in made {
-                let after = self.price(&other, cx);
-                self.print(ir, cx, || {
-                    let after = after.map_or("does not fit".to_string(), |n| format!("takes {n}"));
-                    format!(
-                        "as it is the function takes {before} cycles by the estimate, {what} it {after}"
-                    )
-                });
-                if let Some(after) = after {
-                    least = least.min(after);
-                    found.push(Program::new(what, other, after));
+                let mut quickest = None;
+                for (what, other) in made {
+                    let after = self.price(&other, cx);
+                    self.print(ir, cx, || {
+                        let after =
+                            after.map_or("does not fit".to_string(), |n| format!("takes {n}"));
+                        format!(
+                            "as it is the function takes {before} cycles by the estimate, {what} it {after}"
+                        )
+                    });
+                    if let Some(after) = after {
+                        quickest = Some(quickest.map_or(after, |least: i64| least.min(after)));
+                        found.push(Program::new(what, other, after));
+                    }
+                }
+                if let Some(cycles) = quickest
+                    && best.as_ref().is_none_or(|(least, _)| cycles < *least)
+                {
+                    best = Some((cycles, open));
                 }
             }
+            // The quickest is what is rewritten again. The same program has the same e-graph.
+            let Some((cycles, open)) = best else { break };
+            least = least.min(cycles);
+            let now = Shape::of(&open);
+            let last = now == shape;
+            (from, shape) = (open, now);
             if last || least as f64 > left * reached as f64 {
                 break;
             }

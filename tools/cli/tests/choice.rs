@@ -4,13 +4,14 @@
 mod common;
 
 use common::{dry, lower, root};
+use rayon::prelude::*;
 use tir::{Ir, Name};
 
 /// Cycles with the choice, as a multiple of those without, at most.
 const WORSE: f64 = 1.01;
 
 /// Blocks and machines, and the multiple that must be reached.
-const CASES: [(&str, &str, f64); 12] = [
+const CASES: [(&str, &str, f64); 13] = [
     ("fire", "npu", WORSE),
     ("fire", "bursts", 0.8),
     ("bottleneck", "npu", WORSE),
@@ -18,6 +19,8 @@ const CASES: [(&str, &str, f64); 12] = [
     ("grouped", "wide", WORSE),
     ("grouped", "bursts", 0.85),
     ("inverted", "npu", WORSE),
+    // What the first e-graph gives is rewritten once more: the quickest of its programs, not the one of the least sum.
+    ("inverted", "bursts", 0.35),
     ("branches", "wide", WORSE),
     ("unet", "npu", 0.95),
     ("unet", "bursts", 0.8),
@@ -38,7 +41,7 @@ fn cycles(network: &Ir, machine: &str, options: &str) -> u64 {
 #[test]
 fn blocks_are_no_slower_by_the_choice() {
     tir_opt::stock().load();
-    let wrong = CASES.iter().filter_map(|(block, machine, wanted)| {
+    let wrong = CASES.par_iter().filter_map(|(block, machine, wanted)| {
         let file = root().join(format!("test/e2e/egraph/{block}.tir"));
         let text = std::fs::read_to_string(&file).expect("a program");
         let network = tir::text::parse(&text, Name::new(block), &Default::default());

@@ -52,7 +52,7 @@ impl Default for Terms {
             plans: 1100,
             rounds: 24,
             steps: 2_000_000,
-            most_steps: 50_000_000,
+            most_steps: 10_000_000,
             gain: 500,
             near: 200,
             bound: false,

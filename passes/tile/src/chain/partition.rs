@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use tir::{Ir, Name, OpId, Value};
 use tir_tensor::{CollapseShape, ExpandShape, Generic, InsertSlice, TransferRead};
 
@@ -23,7 +24,7 @@ use super::search::{Found, MARGIN, Refused, chain};
 use super::stage::{Context, Homes, Known, Maker, Makers, Nests};
 use super::ways::{cut, least_cycles, least_moved, quickest};
 use super::{Resident, Stage};
-use crate::group::Group;
+use crate::group::{Group, Signature};
 use crate::parts::{Part, parts};
 use crate::plan::{Budget, Excess, Plan, Price, Target, takes_any_rows};
 
@@ -116,7 +117,7 @@ pub struct Limits {
 /// What is known of chains by the signatures of their groups: of one function, and of the same in another form.
 #[derive(Default)]
 pub struct Cuts {
-    known: HashMap<String, Result<Kept, Refused>>,
+    known: FxHashMap<Signature, Result<Kept, Refused>>,
     producers: Known,
     nests: Nests,
 }
@@ -429,7 +430,7 @@ struct Cut<'a> {
     cx: Context<'a>,
     singles: &'a [Single],
     made: &'a Who,
-    known: &'a HashMap<String, Result<Kept, Refused>>,
+    known: &'a FxHashMap<Signature, Result<Kept, Refused>>,
 }
 
 impl Cut<'_> {
@@ -576,14 +577,14 @@ impl<'a> Grow<'a> {
         None
     }
 
-    /// Who computes what members read, and what the chain depends on as text; `None` if a part of a tensor
+    /// Who computes what members read, and what the chain depends on; `None` if a part of a tensor
     /// is computed by no member.
-    fn makers(&self) -> Option<(Makers<'_>, String)> {
+    fn makers(&self) -> Option<(Makers<'_>, Signature)> {
         let mut makers: Makers<'_> = HashMap::new();
-        let mut text = String::new();
+        let mut signature = Signature::default();
         for member in &self.members {
             let group = &self.singles[*member].group;
-            text.push_str(&group.signature(self.ir));
+            signature.group(self.ir, group);
             if self.made.behind(*member).is_some() {
                 continue;
             }
@@ -603,8 +604,11 @@ impl<'a> Grow<'a> {
                 if inside.len() < parts.len() {
                     return None;
                 }
-                let all = inside.iter().map(|(place, _, at, _)| (*place, at));
-                text.push_str(&format!("\nmade {:?}", all.collect::<Vec<_>>()));
+                signature.count(inside.len());
+                for (place, _, at, _) in &inside {
+                    signature.count(*place);
+                    signature.numbers(at.iter().copied());
+                }
                 let all = inside.iter().map(|(_, number, at, between)| Maker {
                     group: &self.singles[*number].group,
                     at,
@@ -613,6 +617,6 @@ impl<'a> Grow<'a> {
                 makers.insert(operand.source, all.collect());
             }
         }
-        (!makers.is_empty()).then_some((makers, text))
+        (!makers.is_empty()).then_some((makers, signature))
     }
 }

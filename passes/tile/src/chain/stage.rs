@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use tir::{AffineExpr, Ir, Name, Type, Value};
 
 use super::border::{Border, Fill, Filling, Origins, border};
@@ -12,7 +13,7 @@ use super::forms::Forms;
 use super::reach::{Within, ends, outside, part, within};
 use super::ring::Rows;
 use super::{Between, Made, Ring, Share, Stage};
-use crate::group::{Group, Operand, Slot};
+use crate::group::{Group, Operand, Signature, Slot};
 use crate::layout::{Axis, Tile};
 use crate::placed::Placed;
 use crate::plan::{Budget, Plan, TRIED, Target, boxes, columns, gives_zero, rows, stages};
@@ -92,11 +93,11 @@ pub(super) struct Producer {
 }
 
 /// The plans of stages by their signatures: many roots read the same tile, and one root ends many chains.
-pub(super) type Known = RefCell<HashMap<String, Arc<Vec<Plan>>>>;
+pub(super) type Known = RefCell<FxHashMap<Signature, Arc<Vec<Plan>>>>;
 
 /// The plans of nests beside what stays, by their signatures and how what they read lies in near memory; none where there is no
 /// way to compute one.
-pub(super) type Nests = RefCell<HashMap<String, Option<Plan>>>;
+pub(super) type Nests = RefCell<FxHashMap<Signature, Option<Plan>>>;
 
 /// Why an operand cannot be computed inside the loops of a plan.
 #[derive(Debug)]
@@ -507,9 +508,11 @@ impl Context<'_> {
     pub(super) fn plans(&self, group: &Group) -> Arc<Vec<Plan>> {
         let Budget { bytes, limit, .. } = self.budget;
         let parts = group.into.is_some() && self.most < i64::MAX;
-        let parts_text = if parts { "in parts" } else { "" };
-        let group_text = group.signature(self.ir);
-        let signature = format!("{bytes} {limit} {parts_text} {group_text}");
+        let mut signature = Signature::default();
+        signature.numbers([bytes]);
+        signature.count(limit);
+        signature.flag(parts);
+        signature.group(self.ir, group);
         if let Some(plans) = self.known.borrow().get(&signature) {
             return Arc::clone(plans);
         }

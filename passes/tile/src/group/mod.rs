@@ -6,7 +6,7 @@ mod flat;
 mod joined;
 mod scope;
 mod signature;
-pub use signature::body;
+pub use signature::Signature;
 mod view;
 
 pub use find::Freedom;

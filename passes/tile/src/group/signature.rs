@@ -1,109 +1,292 @@
-//! What a plan depends on of a group, as text: groups of equal signatures get equal plans.
+//! What a plan depends on of a group, as words: groups of equal signatures get equal plans.
 //!
 //! Values and ops are named by their places, so that two layers of a network are equal whose shapes,
 //! positions and scalar computations are. The names of the tensors that are read, and what is read
 //! outside of them, decide nothing.
+//!
+//! Each list begins with its length and each choice with its number, so no two groups have the same words that differ in
+//! what is written.
 
-use std::collections::HashMap;
-use std::fmt::Write as _;
+use std::fmt;
 
-use tir::{Ir, RegionId, Value};
+use rustc_hash::FxHashMap;
+use tir::{AffineExpr, AffineMap, Attr, Ir, LinearMap, Name, RegionId, Type, Value};
 
-use super::{Group, Step};
+use super::{Group, Inner, Input, Operand, Slot, Step, StepRef};
 
-impl Group {
-    /// The signature of a group.
-    pub fn signature(&self, ir: &Ir) -> String {
-        let mut out = format!(
-            "{:?} {} {:?} {:?} -> {} {} {:?}",
-            self.domain, self.core, self.reductions, self.whole, self.out, self.outer, self.into
-        );
-        let text = &mut out;
-        let written = || -> std::fmt::Result {
-            if let Some((reduce, combine, start)) = &self.reduce {
-                write!(text, "\n{combine:?} from {start} ")?;
-                step(text, ir, reduce)?;
+/// A part of a signature.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Word {
+    Number(i64),
+    Type(Type),
+    Attr(Attr),
+    Name(Name),
+    /// A value from outside of what is described: it is what it is.
+    Value(Value),
+}
+
+/// What something depends on, as words: a key.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Signature(Vec<Word>);
+
+impl Signature {
+    pub(crate) fn number(&mut self, number: i64) {
+        self.0.push(Word::Number(number));
+    }
+    pub(crate) fn count(&mut self, count: usize) {
+        self.number(count as i64);
+    }
+    pub(crate) fn flag(&mut self, flag: bool) {
+        self.number(i64::from(flag));
+    }
+    fn optional(&mut self, number: Option<i64>) {
+        self.flag(number.is_some());
+        number.into_iter().for_each(|number| self.number(number));
+    }
+    /// Numbers, and how many they are.
+    pub(crate) fn numbers(&mut self, numbers: impl IntoIterator<Item = i64>) {
+        let at = self.0.len();
+        self.count(0);
+        self.0.extend(numbers.into_iter().map(Word::Number));
+        self.0[at] = Word::Number((self.0.len() - at - 1) as i64);
+    }
+    pub(crate) fn counts(&mut self, counts: impl IntoIterator<Item = usize>) {
+        self.numbers(counts.into_iter().map(|count| count as i64));
+    }
+    fn flags(&mut self, flags: &[bool]) {
+        self.numbers(flags.iter().map(|flag| i64::from(*flag)));
+    }
+    fn map(&mut self, map: &AffineMap) {
+        self.count(map.dims);
+        self.count(map.syms);
+        self.count(map.exprs.len());
+        map.exprs.iter().for_each(|expr| self.expr(expr));
+    }
+    fn expr(&mut self, expr: &AffineExpr) {
+        let (number, [a, b]) = match expr {
+            AffineExpr::Dim(d) => {
+                self.number(0);
+                return self.count(*d);
             }
-            for map in &self.maps {
-                step(text, ir, map)?;
+            AffineExpr::Sym(s) => {
+                self.number(1);
+                return self.count(*s);
             }
-            for operand in &self.operands {
-                let elem = ir.ty(operand.source).elem();
-                write!(
-                    text,
-                    "\n{elem} {:?} {} {} {} {} {} {} {} {:?}",
-                    operand.shape,
-                    operand.map,
-                    operand.cut,
-                    operand.leaves,
-                    operand.made,
-                    operand.near,
-                    operand.joint,
-                    operand.constant,
-                    operand.diagonal
-                )?;
-                if let Some(inner) = &operand.inner {
-                    let reduce = inner.reduce.as_ref();
-                    let reduce = reduce.map(|(combine, start)| format!("{combine:?} {start}"));
-                    write!(
-                        text,
-                        " {reduce:?} {:?} {:?} {:?}",
-                        inner.inputs, inner.rows, inner.reductions
-                    )?;
-                    body(text, ir, inner.body)?;
-                }
+            AffineExpr::Const(c) => {
+                self.number(2);
+                return self.number(*c);
             }
-            for out in &self.outs {
-                write!(text, "\n{:?} {}", out.step, out.map)?;
-            }
-            Ok(())
+            AffineExpr::Add(a, b) => (3, [a, b]),
+            AffineExpr::Mul(a, b) => (4, [a, b]),
+            AffineExpr::FloorDiv(a, b) => (5, [a, b]),
+            AffineExpr::CeilDiv(a, b) => (6, [a, b]),
+            AffineExpr::Mod(a, b) => (7, [a, b]),
         };
-        // Writing to a string never fails.
-        let mut written = written;
-        let _ = written();
-        out
+        self.number(number);
+        self.expr(a);
+        self.expr(b);
     }
-}
-
-fn step(out: &mut String, ir: &Ir, step: &Step) -> std::fmt::Result {
-    write!(out, "\n{} {:?}", step.ty, step.inputs)?;
-    for map in &step.maps {
-        write!(out, " {map}")?;
+    fn linear(&mut self, map: &LinearMap) {
+        self.count(map.len());
+        for form in map.iter() {
+            self.number(form.constant);
+            let terms = form.terms();
+            self.numbers(terms.flat_map(|(d, by)| [d as i64, by]));
+        }
     }
-    body(out, ir, step.body)
-}
 
-/// The ops of a region, values by number.
-pub fn body(out: &mut String, ir: &Ir, region: RegionId) -> std::fmt::Result {
-    let mut numbers: HashMap<Value, usize> = HashMap::new();
-    let mut work = vec![region];
-    while let Some(region) = work.pop() {
-        for block in ir.blocks(region) {
-            for arg in ir.args(block) {
-                let number = numbers.len();
-                numbers.insert(arg, number);
-            }
-            for op in ir.ops_in(block) {
-                write!(out, "\n {}", ir.name(op))?;
-                for (name, attr) in ir.attrs(op) {
-                    write!(out, " {name}={attr}")?;
-                }
-                for operand in ir.operands(op) {
-                    match (numbers.get(&operand), ir.constant(operand)) {
-                        (Some(number), _) => write!(out, " %{number}")?,
-                        (None, Some(constant)) => write!(out, " {constant}")?,
-                        // What is from outside is what it is.
-                        (None, None) => write!(out, " {operand:?}")?,
-                    }
-                }
-                for result in ir.results(op) {
+    /// The ops of a region, values by number.
+    pub(crate) fn body(&mut self, ir: &Ir, region: RegionId) {
+        let mut numbers: FxHashMap<Value, usize> = FxHashMap::default();
+        let mut work = vec![region];
+        while let Some(region) = work.pop() {
+            for block in ir.blocks(region) {
+                for arg in ir.args(block) {
                     let number = numbers.len();
-                    numbers.insert(result, number);
-                    write!(out, " {}", ir.ty(result))?;
+                    numbers.insert(arg, number);
                 }
-                work.extend(ir.regions(op));
+                self.count(ir.args(block).len());
+                for op in ir.ops_in(block) {
+                    self.0.push(Word::Name(ir.name(op)));
+                    for (name, attr) in ir.attrs(op) {
+                        self.0.extend([Word::Name(*name), Word::Attr(*attr)]);
+                    }
+                    self.count(ir.operands(op).len());
+                    for operand in ir.operands(op) {
+                        let word = match (numbers.get(&operand), ir.constant(operand)) {
+                            (Some(number), _) => Word::Number(*number as i64),
+                            (None, Some(constant)) => Word::Attr(constant),
+                            (None, None) => Word::Value(operand),
+                        };
+                        self.0.push(word);
+                    }
+                    self.count(ir.results(op).len());
+                    for result in ir.results(op) {
+                        let number = numbers.len();
+                        numbers.insert(result, number);
+                        self.0.push(Word::Type(ir.ty(result)));
+                    }
+                    self.count(ir.regions(op).len());
+                    work.extend(ir.regions(op));
+                }
+                self.number(-1);
             }
         }
     }
-    Ok(())
+
+    /// A group.
+    pub(crate) fn group(&mut self, ir: &Ir, group: &Group) {
+        let Group {
+            domain,
+            core,
+            reductions,
+            whole,
+            reduce,
+            maps,
+            operands,
+            out,
+            outs,
+            outer,
+            into,
+            ops: _,
+            named: _,
+        } = group;
+        self.numbers(domain.iter().copied());
+        self.count(*core);
+        self.flags(reductions);
+        self.counts(whole.iter().copied());
+        self.map(out);
+        self.count(*outer);
+        self.flag(into.is_some());
+        if let Some(slot) = into {
+            self.slot(slot);
+        }
+        self.flag(reduce.is_some());
+        if let Some((reduce, combine, start)) = reduce {
+            self.number(*combine as i64);
+            self.0.push(Word::Attr(*start));
+            self.step(ir, reduce);
+        }
+        self.count(maps.len());
+        maps.iter().for_each(|map| self.step(ir, map));
+        self.count(operands.len());
+        operands
+            .iter()
+            .for_each(|operand| self.operand(ir, operand));
+        self.count(outs.len());
+        for out in outs {
+            self.number(match out.step {
+                StepRef::Reduced => -1,
+                StepRef::Mapped(i) => i as i64,
+            });
+            self.map(&out.map);
+        }
+    }
+
+    fn slot(&mut self, slot: &Slot) {
+        let Slot {
+            shape,
+            at,
+            again,
+            divided,
+            rows,
+            turns,
+        } = slot;
+        self.numbers(shape.iter().copied());
+        self.numbers(at.iter().copied());
+        self.flag(*again);
+        self.flag(*divided);
+        self.number(*rows);
+        self.optional(turns.map(|dim| dim as i64));
+    }
+
+    fn step(&mut self, ir: &Ir, step: &Step) {
+        let Step {
+            body,
+            inputs,
+            maps,
+            ty,
+            work: _,
+        } = step;
+        self.0.push(Word::Type(*ty));
+        let inputs = inputs.iter().flat_map(|input| match input {
+            Input::Operand(i) => [0, *i as i64],
+            Input::Reduced => [1, 0],
+            Input::Mapped(i) => [2, *i as i64],
+        });
+        self.numbers(inputs);
+        self.count(maps.len());
+        maps.iter().for_each(|map| self.map(map));
+        self.body(ir, *body);
+    }
+
+    fn operand(&mut self, ir: &Ir, operand: &Operand) {
+        let Operand {
+            source,
+            map,
+            padding: _,
+            cut,
+            leaves,
+            made,
+            constant,
+            near,
+            joint,
+            shape,
+            flat: _,
+            diagonal,
+            inner,
+        } = operand;
+        self.0.push(Word::Type(ir.ty(*source).elem()));
+        self.numbers(shape.iter().copied());
+        self.map(map);
+        self.flags(&[*cut, *leaves, *made, *near, *joint, *constant]);
+        let diagonal = diagonal.iter().flat_map(|found| {
+            let dims = [found.row as i64, found.column as i64];
+            dims.into_iter()
+                .chain([found.rows, found.columns, found.times])
+        });
+        self.numbers(diagonal);
+        self.flag(inner.is_some());
+        if let Some(Inner {
+            body,
+            reduce,
+            inputs,
+            rows,
+            reductions,
+            work: _,
+        }) = inner
+        {
+            self.flag(reduce.is_some());
+            if let Some((combine, start)) = reduce {
+                self.number(*combine as i64);
+                self.0.push(Word::Attr(*start));
+            }
+            self.counts(inputs.iter().copied());
+            self.count(rows.len());
+            rows.iter().for_each(|rows| self.linear(rows));
+            self.counts(reductions.iter().copied());
+            self.body(ir, *body);
+        }
+    }
+}
+
+/// What is written as text is part of it: eight bytes of it are a number.
+impl fmt::Write for Signature {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.numbers(text.as_bytes().chunks(8).map(|bytes| {
+            let mut all = [0; 8];
+            all[..bytes.len()].copy_from_slice(bytes);
+            i64::from_le_bytes(all)
+        }));
+        Ok(())
+    }
+}
+
+impl Group {
+    /// The signature of a group.
+    pub fn signature(&self, ir: &Ir) -> Signature {
+        let mut signature = Signature::default();
+        signature.group(ir, self);
+        signature
+    }
 }

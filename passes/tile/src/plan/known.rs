@@ -2,14 +2,14 @@
 //! every division of a nest, differ in ranges and positions, which decide nothing.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use tir::{AffineMap, Ir, Type};
 use tir_tensor::Combine;
 
 use super::{Nearest, Target};
-use crate::group::body;
+use crate::group::Signature;
 use crate::matching::{Assignment, Candidate, Joined, assignments};
 
 /// How many ways to run a step on one intrinsic are looked at.
@@ -21,8 +21,8 @@ pub(crate) type Found = (Vec<Assignment>, Option<Nearest>);
 /// What the ways to run a step depend on.
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
-    /// The scalar computation as text: regions of ops that are erased may be reused.
-    scalar: String,
+    /// The scalar computation: regions of ops that are erased may be reused.
+    scalar: Signature,
     extended: bool,
     combine: Option<Combine>,
     elems: Vec<Type>,
@@ -36,7 +36,7 @@ struct Key {
 
 /// The ways that were looked for.
 #[derive(Default)]
-pub(crate) struct Ways(RefCell<HashMap<Key, Arc<Found>>>);
+pub(crate) struct Ways(RefCell<FxHashMap<Key, Arc<Found>>>);
 
 impl Ways {
     /// The ways to run a step on each intrinsic of a machine, and the nearest one that does not compute it.
@@ -47,9 +47,8 @@ impl Ways {
         target: &Target<'_>,
     ) -> Arc<Found> {
         let dims = 0..candidate.reductions.len();
-        let mut scalar = String::new();
-        // Writing to a string never fails.
-        let _ = body(&mut scalar, ir, candidate.scalar.body);
+        let mut scalar = Signature::default();
+        scalar.body(ir, candidate.scalar.body);
         let uses = candidate.maps.iter().flat_map(|map| {
             let exprs = &map.exprs;
             dims.clone().map(|d| exprs.iter().any(|e| e.uses(d)))

@@ -35,7 +35,7 @@ use crate::section::{self, Sections};
 pub(crate) use edits::behind;
 use edits::{drop_empty, erase_dead, load_once, replace, settle_in};
 use forms::{forms, in_steps, nests};
-use plans::Plans;
+use plans::{KnownPlans, Plans};
 use report::{
     joined, left_over, listed, listed_chains, no_room, outside, oversized, to_far, too_large,
     without_unit,
@@ -180,7 +180,7 @@ pub fn tile(
 /// What is known of groups and chains by their signatures, on one machine with one budget.
 #[derive(Default)]
 pub struct Known {
-    plans: HashMap<String, Result<Plan, TooLarge>>,
+    plans: KnownPlans,
     cuts: Cuts,
     /// Cycles of whole functions with what stays between their nests, by their text and the limits: a program is priced
     /// before it is tiled.

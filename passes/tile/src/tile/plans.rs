@@ -1,11 +1,16 @@
 //! The plan of the group that ends in a generic, of all forms that the group may have.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
+use rustc_hash::FxHashMap;
 use tir::{Ir, OpId};
 
-use crate::group::{Freedom, Group, Scope};
+use crate::group::{Freedom, Group, Scope, Signature};
+use crate::matching::Joined;
 use crate::plan::{Budget, Plan, Spread, Target, TooLarge, adds_nothing, plan, plan_joined};
+
+/// Plans by the signatures of their groups, and of those by what they were joined.
+pub(super) type KnownPlans = FxHashMap<(Signature, Joined), Result<Plan, TooLarge>>;
 
 /// A group with its plan.
 type Planned = (Group, Result<Plan, TooLarge>);
@@ -14,16 +19,12 @@ type Planned = (Group, Result<Plan, TooLarge>);
 pub(super) struct Plans<'a> {
     target: &'a Target<'a>,
     budget: Budget,
-    known: HashMap<String, Result<Plan, TooLarge>>,
+    known: KnownPlans,
 }
 
 impl<'a> Plans<'a> {
     /// Those that are known already.
-    pub(super) fn new(
-        target: &'a Target<'a>,
-        budget: Budget,
-        known: HashMap<String, Result<Plan, TooLarge>>,
-    ) -> Self {
+    pub(super) fn new(target: &'a Target<'a>, budget: Budget, known: KnownPlans) -> Self {
         Self {
             target,
             budget,
@@ -32,13 +33,13 @@ impl<'a> Plans<'a> {
     }
 
     /// What is known by signatures.
-    pub(super) fn into_known(self) -> HashMap<String, Result<Plan, TooLarge>> {
+    pub(super) fn into_known(self) -> KnownPlans {
         self.known
     }
 
     fn of(&mut self, func: &Ir, group: &Group) -> Result<Plan, TooLarge> {
         let make = || plan(func, group, self.target, self.budget);
-        let found = self.known.entry(group.signature(func));
+        let found = self.known.entry((group.signature(func), Vec::new()));
         found.or_insert_with(make).clone()
     }
 
@@ -180,7 +181,7 @@ impl<'a> Plans<'a> {
             };
             let make = || plan_joined(func, &other, self.target, self.budget, &joined);
             // The plan is not that of the group on any unit.
-            let key = format!("{} {joined:?}", other.signature(func));
+            let key = (other.signature(func), joined.clone());
             let Ok(found) = self.known.entry(key).or_insert_with(make).clone() else {
                 continue;
             };

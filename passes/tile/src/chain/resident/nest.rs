@@ -14,7 +14,7 @@ use super::super::search::chain;
 use super::super::stage::{Context, Homes, Maker, Makers, No};
 use super::super::{Between, Made, Stage};
 use super::{Home, Nest, Planner, State};
-use crate::group::Group;
+use crate::group::{Group, Signature};
 use crate::parts::parts;
 use crate::plan::{Budget, Plan};
 
@@ -168,7 +168,9 @@ impl Planner<'_> {
             }
         };
         let most = nest.cycles.saturating_mul(2).saturating_add(1);
-        let mut like = format!("{:?} {most}", cx.budget);
+        let mut like = Signature::default();
+        // Writing to a signature never fails.
+        let _ = write!(like, "{:?} {most}", cx.budget);
         let mut read = Vec::new();
         for group in &groups {
             self.tell(&mut like, &mut read, group, homes, &inside);
@@ -184,7 +186,13 @@ impl Planner<'_> {
 
     /// The plan of a group in its quickest nest, as of an equal nest before: nests alike are planned again and again with what
     /// stays, and those of layers that repeat for each layer.
-    fn remembered(&self, key: String, cx: &Context<'_>, root: &Group, most: i64) -> Option<Plan> {
+    fn remembered(
+        &self,
+        key: Signature,
+        cx: &Context<'_>,
+        root: &Group,
+        most: i64,
+    ) -> Option<Plan> {
         if let Some(plan) = self.nests.borrow().get(&key) {
             return plan.clone();
         }
@@ -198,18 +206,17 @@ impl Planner<'_> {
         plan
     }
 
-    /// What the plan of a group in a nest depends on as text: itself, how what it reads lies in near memory, what of that is
+    /// What the plan of a group in a nest depends on: itself, how what it reads lies in near memory, what of that is
     /// one tensor with what others `read`, and which groups of the nest compute it.
     fn tell(
         &self,
-        text: &mut String,
+        signature: &mut Signature,
         read: &mut Vec<Value>,
         group: &Group,
         homes: &Homes,
         inside: &[Inside<'_>],
     ) {
-        text.push('\n');
-        text.push_str(&group.signature(self.ir));
+        signature.group(self.ir, group);
         for operand in &group.operands {
             let source = operand.source;
             let known = read.iter().position(|other| *other == source);
@@ -221,8 +228,8 @@ impl Planner<'_> {
             let made = inside.iter().find(|(value, _)| *value == source);
             let made = made.into_iter().flat_map(|(_, parts)| parts);
             let made: Vec<_> = made.map(|(member, at, _)| (member, at)).collect();
-            // Writing to a string never fails.
-            let _ = write!(text, "\n{number} {lies:?} {made:?}");
+            // Writing to a signature never fails.
+            let _ = write!(signature, "\n{number} {lies:?} {made:?}");
         }
     }
 

@@ -21,9 +21,9 @@
 //! What needs whole rows, a softmax between two products, is no stage: it is done to the tile between two of them,
 //! or to parts of rows with what is carried from one to the next (`between`).
 //!
-//! `stage` makes stages one another's producers; `search` finds the quickest nest of some groups, over the divisions
+//! `stage` makes stages one another's producers, of plans that `plans` remembers; `search` finds the quickest nest of some groups, over the divisions
 //! of its root, the levels of its producers, rings and pipelines (`cost`, `keep`); `partition` cuts the sequence of groups in such
-//! nests; `resident` then decides which tensors between nests stay where they are computed, in a *home* that all
+//! nests, trying chains that `grow` makes a group longer each time; `resident` then decides which tensors between nests stay where they are computed, in a *home* that all
 //! readers find their tiles in (`home`).
 //!
 //! That a stage is computed at a loop of its reader is as in Halide's `compute_at`, with overlapped tiles; a
@@ -37,12 +37,14 @@ mod cost;
 mod filling;
 mod flat;
 mod forms;
+mod grow;
 mod home;
 mod keep;
 mod late;
 mod least;
 mod partition;
 mod pipeline;
+mod plans;
 mod reach;
 mod resident;
 mod ring;

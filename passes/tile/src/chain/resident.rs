@@ -30,8 +30,9 @@ use super::cost::widen;
 use super::home::Why;
 use super::keep::keep;
 use super::partition::{Limits, Single, Who};
+use super::plans::{Known, Nests};
 use super::series::{Played, series};
-use super::stage::{Homes, Known, Lies, Makers, Nests};
+use super::stage::{Homes, Lies, Makers};
 use crate::placed::Placed;
 use crate::plan::{Budget, Price, Target};
 

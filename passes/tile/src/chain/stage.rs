@@ -1,22 +1,21 @@
 //! Makes a group the producer of a tile: its iteration space is rewritten over the loops around the tile and the
 //! tile's dimensions.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
 use tir::{AffineExpr, Ir, Name, Type, Value};
 
 use super::border::{Border, Fill, Filling, Origins, border};
 use super::forms::Forms;
-use super::reach::{Within, ends, outside, part, within};
+use super::plans::Known;
+use super::reach::{Within, outside, part, within};
 use super::ring::Rows;
 use super::{Between, Made, Ring, Share, Stage};
-use crate::group::{Group, Operand, Signature, Slot};
+use crate::group::{Group, Operand, Slot};
 use crate::layout::{Axis, Tile};
 use crate::placed::Placed;
-use crate::plan::{Budget, Plan, TRIED, Target, boxes, columns, gives_zero, rows, stages};
+use crate::plan::{Budget, Plan, TRIED, Target, boxes, columns, gives_zero, rows};
 
 /// A group that computes a box of a tensor.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +69,7 @@ pub(super) struct Lies {
 impl Lies {
     /// Whether a tile has a part of it, of which the last dimensions are those of a unit; what lies beyond the end in
     /// `ends` is to be zero.
-    fn holds(&self, tile: &Tile, ends: &[usize]) -> bool {
+    pub(super) fn holds(&self, tile: &Tile, ends: &[usize]) -> bool {
         if !self.grows && !ends.iter().all(|s| self.zeros.contains(s)) {
             return false;
         }
@@ -91,13 +90,6 @@ pub(super) struct Producer {
     /// The trips of the innermost loop in which it computes, if these are not all.
     pub(super) share: Option<Share>,
 }
-
-/// The plans of stages by their signatures: many roots read the same tile, and one root ends many chains.
-pub(super) type Known = RefCell<FxHashMap<Signature, Arc<Vec<Plan>>>>;
-
-/// The plans of nests beside what stays, by their signatures and how what they read lies in near memory; none where there is no
-/// way to compute one.
-pub(super) type Nests = RefCell<FxHashMap<Signature, Option<Plan>>>;
 
 /// Why an operand cannot be computed inside the loops of a plan.
 #[derive(Debug)]
@@ -477,79 +469,12 @@ impl Context<'_> {
         Ok(parts)
     }
 
-    /// Whether the least that a producer loads at once may be more than what is free.
-    fn divides(&self, group: &Group) -> bool {
-        let summed = |d: usize| group.reductions[d];
-        let bytes = group.operands.iter().filter(|o| !o.made).map(|operand| {
-            let used = (group.outer..group.core).filter(|d| {
-                let mut places = operand.map.exprs.iter();
-                places.any(|e| e.uses(*d))
-            });
-            let used: Vec<usize> = used.collect();
-            let elem = self.ir.ty(operand.source).elem().bytes().unwrap_or(1) as i64;
-            let all = used.iter().map(|d| group.domain[*d]);
-            let parts = used.iter().any(|d| summed(*d));
-            let bytes = all.fold(elem, i64::saturating_mul);
-            if parts { bytes } else { 0 }
-        });
-        let near = self.target.near;
-        bytes.fold(0, i64::saturating_add) > self.budget.free(near) / 2
-    }
-
     /// Says of a stage's operands whether others compute them, and how.
     pub(super) fn mark(&self, group: &mut Group) {
         for operand in &mut group.operands {
             operand.made = self.makers.contains_key(&operand.source);
             operand.joint |= operand.made && self.joint == Some(true);
         }
-    }
-
-    /// The plans of a stage, the quickest first.
-    pub(super) fn plans(&self, group: &Group) -> Arc<Vec<Plan>> {
-        let Budget { bytes, limit, .. } = self.budget;
-        let parts = group.into.is_some() && self.most < i64::MAX;
-        let mut signature = Signature::default();
-        signature.numbers([bytes]);
-        signature.count(limit);
-        signature.flag(parts);
-        signature.group(self.ir, group);
-        if let Some(plans) = self.known.borrow().get(&signature) {
-            return Arc::clone(plans);
-        }
-        let with = |parts| stages(self.ir, group, self.target, self.budget, parts);
-        let mut plans = with(parts);
-        // Where all of its sums at once never fit, parts may.
-        if plans.is_empty() && group.into.is_some() && !parts && self.divides(group) {
-            plans = with(true);
-        }
-        let plans = Arc::new(plans);
-        let known = &mut *self.known.borrow_mut();
-        known.insert(signature, Arc::clone(&plans));
-        plans
-    }
-
-    /// Whether all that a stage reads of near memory lies there as it reads it, and what it writes is no wider than the tile:
-    /// what units read at once is dense but for how many rows there are.
-    pub(super) fn suits(&self, group: &Group, plan: &Plan) -> bool {
-        let inside = group.into.as_ref().is_none_or(|slot| {
-            let units = plan.unit_out.len();
-            let first = slot.shape.len().saturating_sub(units);
-            let turns = slot.turns.filter(|t| *t >= first);
-            let one = turns.is_none_or(|t| plan.space.block[group.outer + t] == 1);
-            one && (first + 1..slot.shape.len()).all(|t| {
-                let d = group.outer + t;
-                let written = plan.space.extent(d).saturating_mul(plan.space.trips(d));
-                slot.at[t].saturating_add(written) <= slot.shape[t]
-            })
-        });
-        inside
-            && (0..group.operands.len()).all(|number| {
-                let (operand, tile) = (&group.operands[number], &plan.tiles[number]);
-                let home = self.homes.get(&operand.source);
-                let inside = |ends: Vec<usize>| home.is_none_or(|home| home.holds(tile, &ends));
-                let plain = tile.reassociation().is_none();
-                !operand.near || plain && ends(group, plan, number).is_some_and(inside)
-            })
     }
 
     /// A producer with a plan and what is computed for it in turn.

@@ -59,6 +59,12 @@ pass! {
         pub spread: bool = true,
         /// Maximum number of memory plans to try.
         pub tries: usize = 32,
+        /// Number of plans with loads ahead of their nests, beside one without, that may be missed before the search for each is a
+        /// short one.
+        pub misses: usize = 1,
+        /// Number of such plans after each of which one load less is ahead; behind them the number doubles with each, as each
+        /// builds the program anew.
+        pub single: usize = 6,
         /// Print the plan: offsets, arena size, and the largest live set.
         pub print: bool = false,
         /// Say what fills each space: the moment at which most bytes are live, the buffers that live then and why, and
@@ -224,6 +230,8 @@ passes! {
             early: self.early,
             spread: self.spread,
             tries: self.tries,
+            misses: self.misses,
+            single: self.single,
         };
         let done = schedule.apply(ir, info);
         let said = match done.is_ok() && self.memory_report {
@@ -240,6 +248,15 @@ passes! {
         let early = usize::try_from(done.early).unwrap_or(0);
         cx.count("tiles loaded in nests before", early);
         cx.count("buffers not loaded early for want of memory", done.crowded);
+        cx.count("plans with loads ahead that a short search missed", done.missed);
+        if done.missed > 0 && cx.settings().remarks {
+            let text = format!(
+                "{} plans with loads ahead of their nests were missed by a short search: a longer one may find more room \
+                 (schedule-transfers{{misses=COUNT}})",
+                done.missed
+            );
+            cx.remark(Diagnostic::remark(text).at(ir.loc(ir.root())));
+        }
         for p in &done.planned {
             cx.count(&format!("bytes of @{}", p.space), p.plan.height as usize);
         }

@@ -32,6 +32,10 @@ pub struct Schedule {
     pub spread: bool,
     /// Plans that are tried at most.
     pub tries: usize,
+    /// Plans with loads ahead, beside one that there is, that may be missed before the search for each is a short one.
+    pub misses: usize,
+    /// Misses after each of which one load less is ahead; behind them the number doubles, as each try builds the program.
+    pub single: usize,
 }
 
 /// What came out.
@@ -49,6 +53,8 @@ pub struct Scheduled {
     pub early: i64,
     /// Buffers whose loads are not, as memory does not suffice.
     pub crowded: usize,
+    /// Plans with loads ahead that a short search missed.
+    pub missed: usize,
     /// What is to be said of transfers.
     pub remarks: Vec<Diagnostic>,
 }
@@ -192,6 +198,7 @@ impl Schedule {
                         preloaded: 0,
                         early: 0,
                         crowded: 0,
+                        missed: 0,
                         remarks,
                     };
                     if self.preload {
@@ -291,6 +298,7 @@ impl Schedule {
                             preloaded: 0,
                             early: 0,
                             crowded: 0,
+                            missed: 0,
                             remarks,
                         });
                     }
@@ -331,7 +339,7 @@ impl Schedule {
                 without.extend(over);
                 continue;
             }
-            match fits(&next, machine, after(misses)) {
+            match fits(&next, machine, self.effort(misses)) {
                 Ok(planned) => {
                     std::mem::swap(trial, &mut next);
                     (done.planned, done.remarks) = (planned, remarks);
@@ -339,6 +347,7 @@ impl Schedule {
                     break;
                 }
                 Err(NoPlan::TooLarge { holders, .. }) => {
+                    done.missed += usize::from(self.effort(misses) == Effort::Little);
                     misses += 1;
                     let number = |op: &OpId| next.attr(*op, BUFFER).and_then(Attr::as_int);
                     let largest = holders.iter().filter_map(number);
@@ -347,7 +356,7 @@ impl Schedule {
                         without.extend(&loaded);
                         break;
                     }
-                    without.extend(largest.iter().take(at_once(misses)));
+                    without.extend(largest.iter().take(self.at_once(misses)));
                 }
                 Err(error) => return Err(error.diagnostic(&next, machine)),
             }
@@ -385,7 +394,7 @@ impl Schedule {
                 ..build
             };
             let (remarks, _) = self.build(&mut next, machine, build)?;
-            match fits(&next, machine, after(misses)) {
+            match fits(&next, machine, self.effort(misses)) {
                 Ok(planned) => {
                     std::mem::swap(trial, &mut next);
                     (done.planned, done.remarks) = (planned, remarks);
@@ -395,6 +404,7 @@ impl Schedule {
                 Err(NoPlan::TooLarge {
                     holders, report, ..
                 }) => {
+                    done.missed += usize::from(self.effort(misses) == Effort::Little);
                     misses += 1;
                     let number = |op: &OpId| next.attr(*op, BUFFER).and_then(Attr::as_int);
                     let mut largest = holders.iter().filter_map(number);
@@ -407,6 +417,19 @@ impl Schedule {
             }
         }
         Ok(())
+    }
+
+    /// How long a plan is looked for where there is one already, after so many were missed.
+    fn effort(&self, misses: usize) -> Effort {
+        match misses < self.misses {
+            true => Effort::Whole,
+            false => Effort::Little,
+        }
+    }
+
+    /// How many loads are left where they are after so many misses.
+    fn at_once(&self, misses: usize) -> usize {
+        1 << misses.saturating_sub(self.single).min(16)
     }
 
     fn one(
@@ -517,26 +540,6 @@ fn marked(ir: &Ir, allocs: &[OpId], depths: &[i64]) -> Ir {
         out.set_attr(op, DEPTH, Attr::i64(*depth));
     }
     out
-}
-
-/// How often a plan with more loads ahead is looked for as long as the one without, which there is already: tries behind so many
-/// that found none are given up earlier.
-const MISSES: usize = 1;
-
-/// How many loads are left where they are after so many misses: more at once after the first few, as each try builds the program.
-fn at_once(misses: usize) -> usize {
-    1 << misses.saturating_sub(FEW_MISSES).min(16)
-}
-
-/// Misses after each of which one load less is ahead.
-const FEW_MISSES: usize = 6;
-
-/// How long a plan is looked for where there is one already, after so many were missed.
-fn after(misses: usize) -> Effort {
-    match misses < MISSES {
-        true => Effort::Whole,
-        false => Effort::Little,
-    }
 }
 
 /// The plan, if there is one: what is simplified before the real one must not merge its views.

@@ -393,6 +393,18 @@ impl Price for ChooseGraph {
     }
 }
 
+impl ChooseGraph {
+    /// Prints what a program takes by the estimate, where that is asked for.
+    fn say(&self, ir: &Ir, cx: &mut PassCx<'_>, before: i64, what: &str, after: Option<i64>) {
+        self.print(ir, cx, || {
+            let after = after.map_or("does not fit".to_string(), |n| format!("takes {n}"));
+            format!(
+                "as it is the function takes {before} cycles by the estimate, {what} it {after}"
+            )
+        });
+    }
+}
+
 impl Pass for ChooseGraph {
     fn prepare(&self, parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
         cx.analysis::<AttachedMachine>(parent);
@@ -427,32 +439,33 @@ impl Pass for ChooseGraph {
             said.into_iter().for_each(|remark| cx.remark(remark));
             let mut best: Option<(i64, Ir)> = None;
             for [open, grouped] in all {
-                // To price a program of other groups is to plan it: not where groups by themselves promise nothing.
+                let rewritten = self.price(&open, cx);
+                self.say(ir, cx, before, "rewritten", rewritten);
+                // To price a program of other groups is to plan it: not where groups by themselves promise nothing, beside those that
+                // bytes decide or what their program takes.
                 let fused = self.fused(&open, cx);
                 let by_bytes = fused.and_then(|fused| self.apart(&fused, cx));
-                let by_price = self.apart(&grouped, cx);
-                let promising = |by_price: i64| {
-                    by_bytes.is_none_or(|bytes| (by_price as f64) < left * bytes as f64)
+                let promised = self.apart(&grouped, cx);
+                let promises = |other: Option<i64>| {
+                    let less = |promised: i64| {
+                        other.is_none_or(|other| (promised as f64) < left * other as f64)
+                    };
+                    promised.is_some_and(less)
                 };
-                let mut made = vec![("rewritten", open.clone())];
-                if self.fuses() && by_price.is_some_and(promising) {
-                    made.push(("rewritten and grouped", grouped));
+                let others = self.fuses() && (promises(by_bytes) || promises(rewritten));
+                let by_price = others.then(|| self.price(&grouped, cx));
+                if let Some(by_price) = by_price {
+                    self.say(ir, cx, before, "rewritten and grouped", by_price);
                 }
-                let mut quickest = None;
-                for (what, other) in made {
-                    let after = self.price(&other, cx);
-                    self.print(ir, cx, || {
-                        let after =
-                            after.map_or("does not fit".to_string(), |n| format!("takes {n}"));
-                        format!(
-                            "as it is the function takes {before} cycles by the estimate, {what} it {after}"
-                        )
-                    });
-                    if let Some(after) = after {
-                        quickest = Some(quickest.map_or(after, |least: i64| least.min(after)));
-                        found.push(Program::new(what, other, after));
-                    }
-                }
+                let quickest = rewritten.into_iter().chain(by_price.flatten()).min();
+                let made = [
+                    ("rewritten", open.clone(), rewritten),
+                    ("rewritten and grouped", grouped, by_price.flatten()),
+                ];
+                let made = made
+                    .into_iter()
+                    .filter_map(|(what, ir, cycles)| Some(Program::new(what, ir, cycles?)));
+                found.extend(made);
                 if let Some(cycles) = quickest
                     && best.as_ref().is_none_or(|(least, _)| cycles < *least)
                 {

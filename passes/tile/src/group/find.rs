@@ -25,6 +25,8 @@ pub struct Freedom {
     pub inner: bool,
     /// A value may be read where it lay before it was reshaped.
     pub reshapes: bool,
+    /// A value may be read where it lay before a nest of its own brought it into another order.
+    pub moves: bool,
 }
 
 /// What is to be in a group.
@@ -192,6 +194,7 @@ struct Finder<'a> {
     alias: Vec<usize>,
     /// Whether reshaped values are read where they were made.
     reshapes: bool,
+    moves: bool,
     /// Members whose tiles are computed in near memory.
     computed: HashSet<OpId>,
 }
@@ -215,6 +218,7 @@ impl<'a> Finder<'a> {
             operands: Vec::new(),
             rows: Vec::new(),
             reshapes: freedom.reshapes,
+            moves: freedom.moves,
             computed: HashSet::new(),
         })
     }
@@ -363,7 +367,8 @@ impl<'a> Finder<'a> {
     ) -> Result<(usize, LinearMap), Misfit> {
         let (scope, all) = (self.scope, &self.all);
         let member = all.iter().copied().find(|op| scope.group.contains_key(op));
-        let moves = |op: OpId| all.contains(&op) || scope.may_move(self.ir, op, member);
+        let moved = |op: OpId| self.moves && scope.may_move(self.ir, op, member);
+        let moves = |op: OpId| all.contains(&op) || moved(op);
         let view = View::new(value, rows).through(self.ir, ranges, self.reshapes, &moves);
         let local = view.rows.clone();
         let maker = self

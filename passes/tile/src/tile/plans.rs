@@ -1,9 +1,9 @@
 //! The plan of the group that ends in a generic, of all forms that the group may have.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use rustc_hash::FxHashMap;
-use tir::{Ir, OpId};
+use tir::{Ir, OpId, Value};
 
 use crate::group::{Freedom, Group, Scope, Signature};
 use crate::matching::Joined;
@@ -20,6 +20,11 @@ pub(super) struct Plans<'a> {
     target: &'a Target<'a>,
     budget: Budget,
     known: KnownPlans,
+}
+
+/// Whether a unit computes a group, or the thread in fewer cycles.
+fn on_unit(plan: &Plan) -> bool {
+    plan.unit.is_some() || plan.quicker
 }
 
 impl<'a> Plans<'a> {
@@ -43,19 +48,38 @@ impl<'a> Plans<'a> {
         found.or_insert_with(make).clone()
     }
 
-    /// The group that ends in a generic, and its plan: with values computed in near memory, unless
-    /// that does not fit or keeps the group from a unit; and read through other shapes, unless the
-    /// box around what is read does not fit.
+    /// The group that ends in a generic, and its plan: with what it reads where it lay before nests of their own moved it, unless
+    /// that keeps it from a unit and takes longer than those nests.
     pub(super) fn ending_in(&mut self, func: &Ir, op: OpId, scope: &Scope) -> Option<Planned> {
-        let mut attempt = |inner: bool, reshapes: bool| {
-            let group = Group::ending_in(func, op, scope, Freedom { inner, reshapes })?;
-            let found = self.of(func, &group);
-            Some((group, found))
+        let found = self.formed(func, op, scope, true)?;
+        let (group, Ok(plan)) = &found else {
+            return Some(found);
         };
-        let mut best = attempt(true, true)?;
-        let on_unit = |plan: &Plan| plan.unit.is_some() || plan.quicker;
+        if on_unit(plan) {
+            return Some(found);
+        }
+        if let Some((other, Ok(apart))) = self.formed(func, op, scope, false)
+            && on_unit(&apart)
+            && apart.cycles < plan.cycles
+            && let Some(moved) = self.moved(func, scope, (&other, group))
+            && apart.cycles.saturating_add(moved) < plan.cycles
+        {
+            return Some((other, Ok(apart)));
+        }
+        Some(found)
+    }
+
+    /// The same in the form of the fewest cycles: with values computed in near memory, unless that does not fit or keeps the group
+    /// from a unit; and read through other shapes, unless the box around what is read does not fit.
+    fn formed(&mut self, func: &Ir, op: OpId, scope: &Scope, moves: bool) -> Option<Planned> {
+        let with = |inner: bool, reshapes: bool| Freedom {
+            inner,
+            reshapes,
+            moves,
+        };
+        let mut best = self.attempt(func, op, scope, with(true, true))?;
         if best.0.has_inner() && !best.1.as_ref().is_ok_and(on_unit) {
-            let smaller = attempt(false, true)?;
+            let smaller = self.attempt(func, op, scope, with(false, true))?;
             let better = match (&best.1, &smaller.1) {
                 (Ok(_), Ok(other)) => other.unit.is_some(),
                 (Err(_), _) => true,
@@ -66,7 +90,7 @@ impl<'a> Plans<'a> {
             }
         }
         if best.1.is_err()
-            && let Some(apart) = attempt(false, false)
+            && let Some(apart) = self.attempt(func, op, scope, with(false, false))
             && apart.1.is_ok()
         {
             best = apart;
@@ -82,6 +106,25 @@ impl<'a> Plans<'a> {
             best = (group, Ok(plan));
         }
         Some(best)
+    }
+
+    fn attempt(&mut self, func: &Ir, op: OpId, scope: &Scope, freedom: Freedom) -> Option<Planned> {
+        let group = Group::ending_in(func, op, scope, freedom)?;
+        let found = self.of(func, &group);
+        Some((group, found))
+    }
+
+    /// The cycles of the nests that move what a group reads and another form of it does not; `None` if there is no plan for one.
+    fn moved(&mut self, func: &Ir, scope: &Scope, (group, other): (&Group, &Group)) -> Option<i64> {
+        let mut known: HashSet<Value> = other.operands.iter().map(|o| o.source).collect();
+        let sources = group.operands.iter().map(|o| o.source);
+        let sources = sources.filter(|source| known.insert(*source));
+        let mut all = 0i64;
+        for maker in sources.filter_map(|source| func.owner(source)) {
+            let (_, plan) = self.ending_in(func, maker, scope)?;
+            all = all.saturating_add(plan.ok()?.cycles);
+        }
+        Some(all)
     }
 
     /// A product in groups with several of them as one, as many as a unit has place for, where that is quicker.

@@ -171,8 +171,8 @@ impl ChooseGraph {
             |op: &OpId| !ir.has(*op, Traits::ConstantLike) && !ir.has(*op, Traits::Terminator);
         let mut sum = 0i64;
         for op in ir.ops_in(block).filter(computed) {
-            let given: HashSet<Value> =
-                ir.operands(op).filter(|v| ir.owner(*v).is_none()).collect();
+            let read = ir.operands(op).chain(captures(ir, op));
+            let given: HashSet<Value> = read.filter(|v| ir.owner(*v).is_none()).collect();
             let given = given.into_iter().map(|value| bytes(ir.ty(value))).sum();
             sum = sum.saturating_add(self.by_itself(&alone(ir, op), given, cx)?);
         }

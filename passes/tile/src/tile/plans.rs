@@ -49,20 +49,19 @@ impl<'a> Plans<'a> {
     }
 
     /// The group that ends in a generic, and its plan: with what it reads where it lay before nests of their own moved it, unless
-    /// that keeps it from a unit and takes longer than those nests.
+    /// that does not fit, or keeps it from a unit and takes longer than those nests.
     pub(super) fn ending_in(&mut self, func: &Ir, op: OpId, scope: &Scope) -> Option<Planned> {
         let found = self.formed(func, op, scope, true)?;
-        let (group, Ok(plan)) = &found else {
-            return Some(found);
-        };
-        if on_unit(plan) {
+        let through = found.1.as_ref().ok();
+        if through.is_some_and(on_unit) {
             return Some(found);
         }
+        let cycles = through.map_or(i64::MAX, |plan| plan.cycles);
         if let Some((other, Ok(apart))) = self.formed(func, op, scope, false)
-            && on_unit(&apart)
-            && apart.cycles < plan.cycles
-            && let Some(moved) = self.moved(func, scope, (&other, group))
-            && apart.cycles.saturating_add(moved) < plan.cycles
+            && (through.is_none() || on_unit(&apart))
+            && apart.cycles < cycles
+            && let Some(moved) = self.moved(func, scope, (&other, &found.0))
+            && apart.cycles.saturating_add(moved) < cycles
         {
             return Some((other, Ok(apart)));
         }

@@ -119,6 +119,7 @@ impl<'a> Grow<'a> {
             }
             for operand in &group.operands {
                 let Some(parts) = self.parts.get(&operand.source) else {
+                    signature.count(0);
                     continue;
                 };
                 let inside = parts.iter().map(|(value, at)| {
@@ -127,13 +128,13 @@ impl<'a> Grow<'a> {
                     Some((place, number, at, between))
                 });
                 let inside: Vec<_> = inside.flatten().collect();
+                signature.count(inside.len());
                 if inside.is_empty() {
                     continue;
                 }
                 if inside.len() < parts.len() {
                     return None;
                 }
-                signature.count(inside.len());
                 for (place, _, at, _) in &inside {
                     signature.count(*place);
                     signature.numbers(at.iter().copied());

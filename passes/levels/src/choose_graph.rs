@@ -393,18 +393,6 @@ impl Price for ChooseGraph {
     }
 }
 
-impl ChooseGraph {
-    /// Prints what a program takes by the estimate, where that is asked for.
-    fn say(&self, ir: &Ir, cx: &mut PassCx<'_>, before: i64, what: &str, after: Option<i64>) {
-        self.print(ir, cx, || {
-            let after = after.map_or("does not fit".to_string(), |n| format!("takes {n}"));
-            format!(
-                "as it is the function takes {before} cycles by the estimate, {what} it {after}"
-            )
-        });
-    }
-}
-
 impl Pass for ChooseGraph {
     fn prepare(&self, parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
         cx.analysis::<AttachedMachine>(parent);
@@ -440,7 +428,6 @@ impl Pass for ChooseGraph {
             let mut best: Option<(i64, Ir)> = None;
             for [open, grouped] in all {
                 let rewritten = self.price(&open, cx);
-                self.say(ir, cx, before, "rewritten", rewritten);
                 // To price a program of other groups is to plan it: not where groups by themselves promise nothing, beside those that
                 // bytes decide or what their program takes.
                 let fused = self.fused(&open, cx);
@@ -452,20 +439,25 @@ impl Pass for ChooseGraph {
                     };
                     promised.is_some_and(less)
                 };
-                let others = self.fuses() && (promises(by_bytes) || promises(rewritten));
-                let by_price = others.then(|| self.price(&grouped, cx));
-                if let Some(by_price) = by_price {
-                    self.say(ir, cx, before, "rewritten and grouped", by_price);
+                let mut made = vec![("rewritten", open.clone(), rewritten)];
+                if self.fuses() && (promises(by_bytes) || promises(rewritten)) {
+                    let cycles = self.price(&grouped, cx);
+                    made.push(("rewritten and grouped", grouped, cycles));
                 }
-                let quickest = rewritten.into_iter().chain(by_price.flatten()).min();
-                let made = [
-                    ("rewritten", open.clone(), rewritten),
-                    ("rewritten and grouped", grouped, by_price.flatten()),
-                ];
-                let made = made
-                    .into_iter()
-                    .filter_map(|(what, ir, cycles)| Some(Program::new(what, ir, cycles?)));
-                found.extend(made);
+                let mut quickest: Option<i64> = None;
+                for (what, other, cycles) in made {
+                    self.print(ir, cx, || {
+                        let after =
+                            cycles.map_or("does not fit".to_string(), |n| format!("takes {n}"));
+                        format!(
+                            "as it is the function takes {before} cycles by the estimate, {what} it {after}"
+                        )
+                    });
+                    if let Some(cycles) = cycles {
+                        quickest = Some(quickest.map_or(cycles, |least| least.min(cycles)));
+                        found.push(Program::new(what, other, cycles));
+                    }
+                }
                 if let Some(cycles) = quickest
                     && best.as_ref().is_none_or(|(least, _)| cycles < *least)
                 {

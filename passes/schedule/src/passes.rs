@@ -61,10 +61,10 @@ pass! {
         pub tries: usize = 32,
         /// Number of plans with loads ahead of their nests, beside one without, that may be missed before the search for each is a
         /// short one.
-        pub misses: usize = 1,
+        pub long_misses: usize = 1,
         /// Number of such plans after each of which one load less is ahead; behind them the number doubles with each, as each
         /// builds the program anew.
-        pub single: usize = 6,
+        pub single_misses: usize = 6,
         /// Print the plan: offsets, arena size, and the largest live set.
         pub print: bool = false,
         /// Say what fills each space: the moment at which most bytes are live, the buffers that live then and why, and
@@ -230,8 +230,8 @@ passes! {
             early: self.early,
             spread: self.spread,
             tries: self.tries,
-            misses: self.misses,
-            single: self.single,
+            long_misses: self.long_misses,
+            single_misses: self.single_misses,
         };
         let done = schedule.apply(ir, info);
         let said = match done.is_ok() && self.memory_report {
@@ -252,7 +252,7 @@ passes! {
         if done.missed > 0 && cx.settings().remarks {
             let text = format!(
                 "{} plans with loads ahead of their nests were missed by a short search: a longer one may find more room \
-                 (schedule-transfers{{misses=COUNT}})",
+                 (schedule-transfers{{long-misses=COUNT}})",
                 done.missed
             );
             cx.remark(Diagnostic::remark(text).at(ir.loc(ir.root())));

@@ -33,9 +33,9 @@ pub struct Schedule {
     /// Plans that are tried at most.
     pub tries: usize,
     /// Plans with loads ahead, beside one that there is, that may be missed before the search for each is a short one.
-    pub misses: usize,
+    pub long_misses: usize,
     /// Misses after each of which one load less is ahead; behind them the number doubles, as each try builds the program.
-    pub single: usize,
+    pub single_misses: usize,
 }
 
 /// What came out.
@@ -421,7 +421,7 @@ impl Schedule {
 
     /// How long a plan is looked for where there is one already, after so many were missed.
     fn effort(&self, misses: usize) -> Effort {
-        match misses < self.misses {
+        match misses < self.long_misses {
             true => Effort::Whole,
             false => Effort::Little,
         }
@@ -429,7 +429,7 @@ impl Schedule {
 
     /// How many loads are left where they are after so many misses.
     fn at_once(&self, misses: usize) -> usize {
-        1 << misses.saturating_sub(self.single).min(16)
+        1 << misses.saturating_sub(self.single_misses).min(16)
     }
 
     fn one(

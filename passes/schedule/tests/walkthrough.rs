@@ -280,8 +280,8 @@ fn what_does_not_fit_says_who_holds_what() {
         early: true,
         spread: true,
         tries: 32,
-        misses: 1,
-        single: 6,
+        long_misses: 1,
+        single_misses: 6,
     };
     let done = schedule.apply(ir, &machine).unwrap();
     println!("{}", tir_memory::plan_memory::text(&done.planned));

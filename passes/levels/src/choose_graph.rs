@@ -59,8 +59,8 @@ pass! {
         pub cuts: usize = 6,
         /// Maximum number of ops of a group that is extracted.
         pub group_ops: usize = 5,
-        /// Maximum number of different groups that are planned: as they are chosen, and all where extraction does not come to an end
-        /// and there are no more.
+        /// Maximum number of different groups that are planned: as they are chosen, and all where extraction does not come to an end,
+        /// there are no more, and much is left to gain.
         pub plans: usize = 1100,
         /// Maximum number of extractions one after the other that find nothing better; behind each, what it chose by bounds is planned.
         pub rounds: usize = 24,
@@ -73,6 +73,8 @@ pass! {
         pub gain: u64 = 500,
         /// Extraction ends where one in so many cycles is left to gain at most.
         pub near: u64 = 200,
+        /// All groups are planned only where bounds leave more than one in so many cycles to gain.
+        pub gap: u64 = 5,
         /// Maximum number of times that a function is rewritten, as long as each takes one in `worth` of its cycles away.
         pub repeat: usize = 4,
         /// A function is rewritten again, and extracted groups are compared with those of `fuse-graph`, where one in so many
@@ -295,6 +297,7 @@ impl ChooseGraph {
             most_steps: self.most_steps,
             gain: self.gain,
             near: self.near,
+            gap: self.gap,
             bound: self.print,
             every: self.every,
         };

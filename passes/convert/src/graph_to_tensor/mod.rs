@@ -54,7 +54,10 @@ impl Pass for GraphToTensor {
             true => convert(ir, shared.1.as_ref().map_err(Clone::clone)?)?,
             false => convert(ir, &patterns(disabled, how)?)?,
         }
-        cx.each(ir, &|ir, _| layout::lower(ir, self.stored_arguments))
+        cx.each(ir, &|ir, cx| {
+            let packed = cx.shared(layout::Packed::default);
+            layout::lower(ir, self.stored_arguments, &packed)
+        })
     }
 
     fn pattern_names() -> Vec<String> {

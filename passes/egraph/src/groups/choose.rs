@@ -38,6 +38,8 @@ pub struct Terms {
     pub gain: u64,
     /// Search ends where it can gain one in so many cycles at most.
     pub near: u64,
+    /// All groups are planned, where hope misled, if bounds leave more than one in so many cycles to gain.
+    pub gap: u64,
     /// Whether a bound is asked for.
     pub bound: bool,
     /// Whether all groups are planned before one is chosen, so that the bound is one of their prices.
@@ -55,6 +57,7 @@ impl Default for Terms {
             most_steps: 10_000_000,
             gain: 500,
             near: 200,
+            gap: 5,
             bound: false,
             every: false,
         }
@@ -149,6 +152,8 @@ pub fn choose(
     // What extraction begins with is planned first; then it goes on as long as that brings something.
     let (mut least_yet, mut last_gain) = (f64::INFINITY, 0);
     let (mut steps, mut earlier) = (terms.steps, None);
+    // Whether bounds were asked what there is to gain.
+    let mut asked = false;
     let limit = loop {
         if rounds - last_gain >= terms.rounds {
             break Some(("rounds", terms.rounds));
@@ -172,8 +177,13 @@ pub fn choose(
         }
         // All that promises something is planned: what is left to find takes longer to find.
         if fresh == 0 || least >= near * cost {
-            // Hope misleads where much of what is left shares: if they are few, all groups get their prices.
-            if prices.known.len() < problem.all.len() && problem.all.len() <= terms.plans {
+            // Hope misleads where much of what is left shares: if they are few, and bounds leave much to gain, all groups get
+            // their prices.
+            let few = prices.known.len() < problem.all.len() && problem.all.len() <= terms.plans;
+            if few
+                && let Some(from) = best.as_ref().filter(|_| !std::mem::replace(&mut asked, true))
+                && problem.bound(from, terms.steps)? < Terms::without(terms.gap) * cost
+            {
                 earlier = earlier.or_else(|| best.clone());
                 problem.price_all(&mut prices);
                 continue;

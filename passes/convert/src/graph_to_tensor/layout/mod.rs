@@ -8,6 +8,9 @@
 mod relayout;
 mod split;
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
 use tir::interp::{attr_named, elements};
 use tir::{
     AffineMap, Attr, AttrValue, BlobAttr, DYNAMIC, Diagnostic, Failure, FunctionType, Ir, OpId,
@@ -31,8 +34,25 @@ pub(super) fn renames(ir: &Ir, op: OpId) -> bool {
     values.any(|v| Layout::of(ir.ty(v)).is_some())
 }
 
+/// Constants with their elements as they are stored: the programs of one run that are compared have the same ones.
+#[derive(Default)]
+pub(super) struct Packed(Mutex<HashMap<Attr, Attr>>);
+
+impl Packed {
+    /// A constant, whose type has a layout, as it is stored.
+    fn of(&self, value: Attr) -> Result<Attr, Failure> {
+        let open = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = open().get(&value) {
+            return Ok(*known);
+        }
+        let made = packed(value)?;
+        open().insert(value, made);
+        Ok(made)
+    }
+}
+
 /// Makes all tensors of an arena plain; its arguments and what it returns too, if they may be stored in layouts.
-pub(super) fn lower(ir: &mut Ir, arguments: bool) -> PassResult {
+pub(super) fn lower(ir: &mut Ir, arguments: bool, packed: &Packed) -> PassResult {
     let stored = |ir: &Ir, value: Value| ir.ty(value) != physical_type(ir.ty(value));
     let mut errors = Vec::new();
     if !arguments {
@@ -53,7 +73,7 @@ pub(super) fn lower(ir: &mut Ir, arguments: bool) -> PassResult {
         if returns(ir, *op) {
             continue;
         }
-        match change(ir, *op) {
+        match change(ir, *op, packed) {
             Ok(change) => changes.push((*op, change)),
             Err(e) => errors.push(
                 (*e).or_at(ir.loc(*op))
@@ -138,7 +158,7 @@ fn store_arguments(ir: &mut Ir) {
 }
 
 /// What an op is to become, by the types before.
-fn change(ir: &Ir, op: OpId) -> Result<Change, Failure> {
+fn change(ir: &Ir, op: OpId, constants: &Packed) -> Result<Change, Failure> {
     let moves = ir.is::<Relayout>(op) || ir.is::<Transpose>(op);
     if moves || ir.is::<Empty>(op) || ir.is::<Fused>(op) || ir.is::<Yield>(op) {
         return Ok(Vec::new());
@@ -150,7 +170,7 @@ fn change(ir: &Ir, op: OpId) -> Result<Change, Failure> {
         return transfer(ir, &read);
     }
     if let Some(Constant { value }) = ir.get(op) {
-        return Ok(vec![("value", packed(value)?)]);
+        return Ok(vec![("value", constants.of(value)?)]);
     }
     if let Some(s) = ir.get::<InsertSlice>(op) {
         let (part, whole) = (ir.ty(s.source), ir.ty(s.dest));

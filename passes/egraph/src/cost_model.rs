@@ -164,6 +164,21 @@ impl CostModel {
         on_matrix.min(steps.saturating_mul(self.scalar))
     }
 
+    /// The cycles of a product that no tile can do without: its multiply-adds on the unit that has the most in a cycle.
+    pub fn least_product(&self, product: &Product) -> u64 {
+        let macs = u128::from(product.macs());
+        let cycles = |unit: &MatrixUnit| {
+            let points = [unit.m, unit.n, unit.k].map(u128::from);
+            let points = points.into_iter().product::<u128>().max(1);
+            macs.saturating_mul(u128::from(unit.cycles)) / points
+        };
+        let units = std::iter::once(&self.matrix).chain(&self.others);
+        let on_matrix = units.map(cycles).min().unwrap_or(0);
+        let by_lanes = macs.saturating_mul(2) / u128::from(self.lanes.max(1));
+        let least = on_matrix.min(by_lanes.saturating_mul(u128::from(self.scalar)));
+        u64::try_from(least).unwrap_or(u64::MAX)
+    }
+
     /// The bytes that are paid for where they are in contiguous runs of so many.
     pub fn paid(&self, bytes: u64, run: u64) -> u64 {
         match run {

@@ -45,6 +45,9 @@ pub fn groups(found: &Saturated, chosen: &Chosen) -> String {
     );
     if let Some(bound) = bound {
         let _ = write!(out, ", bound {bound:.0}");
+        if chosen.below > 0 {
+            let _ = write!(out, ", which is none: {} groups took less", chosen.below);
+        }
     }
     out
 }

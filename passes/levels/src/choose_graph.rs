@@ -59,10 +59,10 @@ pass! {
         pub cuts: usize = 6,
         /// Maximum number of ops of a group that is extracted.
         pub group_ops: usize = 5,
-        /// Maximum number of different groups that are planned: as they are chosen, and all where extraction does not come to an end,
-        /// there are no more, and much is left to gain.
+        /// Maximum number of different groups that are planned, as they are chosen. With more to choose from, groups count as what is
+        /// expected of them to the end, not as their bounds.
         pub plans: usize = 1100,
-        /// Maximum number of extractions one after the other that find nothing better; behind each, what it chose by bounds is planned.
+        /// Maximum number of extractions one after the other that find nothing better; behind each, what it chose is planned.
         pub rounds: usize = 24,
         /// Number of search steps of each of them to begin with.
         pub steps: u64 = 2_000_000,
@@ -73,7 +73,7 @@ pass! {
         pub gain: u64 = 500,
         /// Extraction ends where one in so many cycles is left to gain at most.
         pub near: u64 = 200,
-        /// All groups are planned only where bounds leave more than one in so many cycles to gain.
+        /// Extraction goes on by bounds of groups where more than one in so many cycles is expected to be left to gain.
         pub gap: u64 = 5,
         /// Maximum number of times that a function is rewritten, as long as each takes one in `worth` of its cycles away.
         pub repeat: usize = 4,

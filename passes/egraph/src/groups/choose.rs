@@ -1,4 +1,10 @@
 //! Extraction of groups.
+//!
+//! To plan a group takes milliseconds, so extraction chooses, what it chose is planned, and it runs again. Until a group is
+//! planned it counts as what is *expected*: its products on the tiles that they fill, its bytes in the runs that they have
+//! unfused, and more by the share that groups with the same anchor took more, less some *hope*. Where nothing that is chosen so
+//! is new, and much is left to gain, groups count as their *bounds* ([`Cutter::bound`]), which none takes less than: what is
+//! left out then is left out for good.
 
 mod program;
 
@@ -38,7 +44,8 @@ pub struct Terms {
     pub gain: u64,
     /// Search ends where it can gain one in so many cycles at most.
     pub near: u64,
-    /// All groups are planned, where hope misled, if bounds leave more than one in so many cycles to gain.
+    /// Groups that are not planned count as their bounds in the end where more than one in so many cycles is expected to be left to
+    /// gain, and there are no more groups than are planned.
     pub gap: u64,
     /// Whether a bound is asked for.
     pub bound: bool,
@@ -88,17 +95,20 @@ pub struct Chosen {
     /// Cycles of all groups, one behind the other.
     pub cycles: f64,
     /// No program of the groups that there are takes fewer, each by itself: of what was planned by its price, of all else by
-    /// its products at the unit's peak or its bytes at the engine's.
+    /// its products at the unit's peak or what it reads at the engine's, whatever its tiles and runs.
     pub bound: Option<f64>,
     /// The limit that the search reached, by its name and value, if it did.
     pub limit: Option<(&'static str, usize)>,
     /// Groups that there are, different ones that were planned, and times that extraction ran.
     pub counts: [usize; 3],
+    /// Groups that took less than their bounds when they were planned: none, or bounds are wrong. Not those that take nothing, for
+    /// what is moved turned out to lie as it is wanted.
+    pub below: usize,
     /// The groups as nodes of an extraction problem, and which are chosen, if that was asked for.
     pub named: Option<(EGraph, Choice)>,
 }
 
-/// The share that is hoped for of what other groups with an anchor take, as a multiple of their bounds.
+/// The share that is hoped for of what other groups with an anchor take, as a multiple of what was expected.
 const HOPE: f64 = 0.85;
 
 /// So many times the steps has an extraction behind one that found nothing to plan.
@@ -152,7 +162,7 @@ pub fn choose(
     // What extraction begins with is planned first; then it goes on as long as that brings something.
     let (mut least_yet, mut last_gain) = (f64::INFINITY, 0);
     let (mut steps, mut earlier) = (terms.steps, None);
-    // Whether bounds were asked what there is to gain.
+    // Whether it is known what there is to gain by what is expected.
     let mut asked = false;
     let limit = loop {
         if rounds - last_gain >= terms.rounds {
@@ -177,17 +187,18 @@ pub fn choose(
         }
         // All that promises something is planned: what is left to find takes longer to find.
         if fresh == 0 || least >= near * cost {
-            // Hope misleads where much of what is left shares: if they are few, and bounds leave much to gain, all groups get
-            // their prices.
-            let few = prices.known.len() < problem.all.len() && problem.all.len() <= terms.plans;
-            if few
-                && let Some(from) = best.as_ref().filter(|_| !std::mem::replace(&mut asked, true))
-                && problem.bound(from, terms.steps)? < Terms::without(terms.gap) * cost
+            // What is expected misleads where much of what is left shares: where it leaves much to gain, bounds decide what is
+            // planned from here on. That many are planned then is only good where they are few.
+            let ask = problem.expects && !asked && problem.all.len() <= terms.plans;
+            if let Some(from) = best.as_ref().filter(|_| ask)
+                && problem.expected(from, terms.steps)? < Terms::without(terms.gap) * cost
             {
                 earlier = earlier.or_else(|| best.clone());
-                problem.price_all(&mut prices);
+                problem.expects = false;
+                last_gain = rounds;
                 continue;
             }
+            asked = true;
             if steps >= terms.most_steps {
                 break None;
             }
@@ -215,8 +226,20 @@ pub fn choose(
         bound,
         limit,
         counts,
+        below: problem.below,
         named,
     }))
+}
+
+/// What no choice costs less than, as far as so many steps find.
+fn bound(problem: &Problem, best: &Solution, steps: u64) -> Result<f64, String> {
+    let options = Options {
+        max_steps: steps,
+        seeds: vec![best.choice.clone()],
+        ..Options::default()
+    };
+    let solution = solve(problem, &options).map_err(|e| e.to_string())?;
+    Ok(solution.bound)
 }
 
 /// Prices of bodies.
@@ -238,6 +261,8 @@ impl Prices<'_> {
 struct Groups {
     cutter: Cutter,
     cuts: Vec<Cut>,
+    /// What each cut is expected to take.
+    guesses: Vec<f64>,
     /// What the ops of each cut are said to cost, where it is no nest.
     apart: Vec<f64>,
     /// Whether its cost is no bound.
@@ -250,8 +275,12 @@ struct Groups {
     same: Vec<Vec<usize>>,
     /// The node of each cut that decides its loops, by what it computes alone.
     anchors: Vec<Option<usize>>,
-    /// The least that groups of an anchor take, as a multiple of their bounds.
+    /// The least that groups of an anchor take, as a multiple of what was expected of them.
     hopes: FxHashMap<usize, f64>,
+    /// Whether groups that are not planned count as what they are expected to take, not as their bounds.
+    expects: bool,
+    /// Groups that took less than their bounds.
+    below: usize,
     problem: Problem,
 }
 
@@ -304,6 +333,12 @@ impl Groups {
                 .saturating_sub(all(&work))
                 .div_ceil(model.bytes_per_cycle);
             let loaded = node.children.iter().filter(|id| known(id));
+            // What is stored in the order that is wanted is not read: it is seen otherwise.
+            let read = node.children.iter().zip(&work.reads);
+            let read = read.filter(|(_, bytes)| paid > 0 && **bytes > 0);
+            let reads =
+                read.map(|(id, bytes)| (listed.place(graph, *id), bytes / model.bytes_per_cycle));
+            let moves_alone = work.products.is_empty() && work.scalars == 0;
             candidates.push(Candidate {
                 class: *class,
                 needs: places(&|_| true),
@@ -312,6 +347,9 @@ impl Groups {
                 products: work.products.iter().map(|p| model.product(p)).sum(),
                 short,
                 known: loaded.map(|id| moves[listed.place(graph, *id)]).sum(),
+                least: work.products.iter().map(|p| model.least_product(p)).sum(),
+                reads: reads.collect(),
+                joins: moves_alone && work.reads.len() > 1,
             });
             fixed.push(match is_known {
                 true => 0.0,
@@ -329,6 +367,7 @@ impl Groups {
         };
         let mut made = Self {
             cuts: Vec::new(),
+            guesses: Vec::new(),
             apart: Vec::new(),
             priced: Vec::new(),
             bodies: Vec::new(),
@@ -336,6 +375,8 @@ impl Groups {
             same: Vec::new(),
             anchors: Vec::new(),
             hopes: FxHashMap::default(),
+            expects: true,
+            below: 0,
             problem: Problem {
                 classes: listed.ids.len(),
                 nodes: Vec::new(),
@@ -350,9 +391,12 @@ impl Groups {
             for cut in cuts {
                 let own = made.cutter.nodes[cut.nodes[0]].info.is_none();
                 let apart: f64 = cut.nodes.iter().map(|node| fixed[*node]).sum();
-                let cost = match own {
-                    true => apart,
-                    false => made.cutter.bound(&cut) as f64,
+                let (cost, guess) = match own {
+                    true => (apart, apart),
+                    false => {
+                        let (bound, guess) = (made.cutter.bound(&cut), made.cutter.guess(&cut));
+                        (bound as f64, guess as f64)
+                    }
                 };
                 let nodes = cut.nodes.iter().map(|node| &made.cutter.nodes[*node]);
                 let inside = |class: &usize| nodes.clone().any(|node| node.class == *class);
@@ -364,6 +408,7 @@ impl Groups {
                 made.problem
                     .nodes
                     .push(tir_extraction::Node::new(class, cost, children));
+                made.guesses.push(guess.max(cost));
                 made.apart.push(apart);
                 made.priced.push(own);
                 let infos: Option<Vec<FusionInfo>> = cut
@@ -414,13 +459,18 @@ impl Groups {
 
     /// What no choice of groups costs less than: prices where there are some, and no hope.
     fn bound(&self, best: &Solution, steps: u64) -> Result<f64, String> {
-        let options = Options {
-            max_steps: steps,
-            seeds: vec![best.choice.clone()],
-            ..Options::default()
-        };
-        let solution = solve(&self.problem, &options).map_err(|e| e.to_string())?;
-        Ok(solution.bound)
+        bound(&self.problem, best, steps)
+    }
+
+    /// The same if each group that is not planned took what is expected, and no hope.
+    fn expected(&self, best: &Solution, steps: u64) -> Result<f64, String> {
+        let mut problem = self.problem.clone();
+        for (at, node) in problem.nodes.iter_mut().enumerate() {
+            if !self.priced[at] {
+                node.cost = node.cost.max(self.guesses[at]);
+            }
+        }
+        bound(&problem, best, steps)
     }
 
     /// Programs by the numbers of their nodes.
@@ -459,10 +509,14 @@ impl Groups {
         let kept: Vec<usize> = (0..self.cuts.len()).filter(|at| keep(*at)).collect();
         let nodes = kept.iter().map(|at| {
             let node = &self.problem.nodes[*at];
-            let hope = self.anchors[*at].and_then(|anchor| self.hopes.get(&anchor));
-            let hope = hope.filter(|_| !self.priced[*at]);
+            let share = self.anchors[*at].and_then(|anchor| self.hopes.get(&anchor));
+            let share = share.map_or(1.0, |share| f64::max(1.0, HOPE * share));
+            let cost = match self.priced[*at] || !self.expects {
+                true => node.cost,
+                false => node.cost.max(share * self.guesses[*at]),
+            };
             tir_extraction::Node {
-                cost: node.cost * hope.map_or(1.0, |hope| f64::max(1.0, HOPE * hope)),
+                cost,
                 ..node.clone()
             }
         });
@@ -538,12 +592,14 @@ impl Groups {
     /// Puts the price of a group in the place of its bound.
     fn put(&mut self, group: usize, cycles: Option<u64>) {
         let apart = APART * (self.apart[group] + 1.0);
-        let bound = self.problem.nodes[group].cost;
+        let (guess, bound) = (self.guesses[group], self.problem.nodes[group].cost);
+        let below = |cycles: u64| cycles > 0 && (cycles as f64) < bound;
+        self.below += usize::from(cycles.is_some_and(below));
         self.problem.nodes[group].cost = cycles.map_or(apart, |cycles| cycles as f64);
         if let Some(anchor) = self.anchors[group]
-            && let Some(cycles) = cycles.filter(|_| bound > 0.0)
+            && let Some(cycles) = cycles.filter(|_| guess > 0.0)
         {
-            let share = cycles as f64 / bound;
+            let share = cycles as f64 / guess;
             let hope = self.hopes.entry(anchor).or_insert(share);
             *hope = hope.min(share);
         }

@@ -20,6 +20,12 @@ pub(super) struct Candidate {
     pub(super) known: u64,
     /// Cycles of the engine for runs shorter than it moves at once, where nothing is fused.
     pub(super) short: u64,
+    /// Cycles that its products take at least, on tiles of any shape.
+    pub(super) least: u64,
+    /// Classes that it reads, and cycles of the engine for what it reads of each: none where it only sees it otherwise.
+    pub(super) reads: SmallVec<[(usize, u64); 4]>,
+    /// Whether it only puts parts together: they may be written where they are to lie.
+    pub(super) joins: bool,
 }
 
 /// A set of e-nodes, one of a class, that computes the class of the first.
@@ -51,8 +57,56 @@ pub(super) struct Cutter {
 }
 
 impl Cutter {
-    /// No cycles that a nest of the cut can do without: its products, or its bytes.
+    /// Cycles that no nest of the cut can do without, whatever its tiles: its products at the peak of the unit, or what it reads at
+    /// that of the engine.
     pub(super) fn bound(&self, cut: &Cut) -> u64 {
+        let share = |n: &usize| self.share(&cut.nodes, *n);
+        let of = |cycles: u64, share: f64| (cycles as f64 * share) as u64;
+        let products = cut.nodes.iter().map(|n| of(self.nodes[*n].least, share(n)));
+        let products = products.sum();
+        if cut.nodes.iter().any(|n| self.nodes[*n].joins) {
+            return products;
+        }
+        let mut read: SmallVec<[(usize, u64); 8]> = SmallVec::new();
+        for node in &cut.nodes {
+            for (class, cycles) in &self.nodes[*node].reads {
+                if self.node_of(&cut.nodes, *class).is_some() {
+                    continue;
+                }
+                let cycles = of(*cycles, share(node));
+                // What is read several times is there after the first.
+                match read.iter_mut().find(|(known, _)| known == class) {
+                    Some((_, most)) => *most = (*most).max(cycles),
+                    None => read.push((*class, cycles)),
+                }
+            }
+        }
+        let read = read.iter().map(|(_, cycles)| cycles).sum();
+        u64::max(products, read)
+    }
+
+    /// The share of what a node of a cut gives that the others read: what none does need not be computed.
+    fn share(&self, cut: &[usize], node: usize) -> f64 {
+        let class = self.class(node);
+        if node == cut[0] {
+            return 1.0;
+        }
+        let users = cut
+            .iter()
+            .filter(|user| self.nodes[**user].children.contains(&class));
+        let read = users.map(|user| {
+            let reads = self.nodes[*user].reads.iter();
+            let cycles = reads.filter(|(of, _)| *of == class).map(|(_, n)| *n).max();
+            // What sees it otherwise reads what is read of that.
+            let own = cycles.map_or(1.0, |n| n as f64 / self.moves[class].max(1) as f64);
+            own.min(1.0) * self.share(cut, *user)
+        });
+        read.fold(0.0, f64::max)
+    }
+
+    /// Cycles that a nest of the cut may be expected to take: its products by the tile that they fill best, or its bytes, each run
+    /// paid for as it is where nothing is fused.
+    pub(super) fn guess(&self, cut: &Cut) -> u64 {
         let products = cut.nodes.iter().map(|n| self.nodes[*n].products).sum();
         let known: u64 = cut.nodes.iter().map(|n| self.nodes[*n].known).sum();
         let short: u64 = cut.nodes.iter().map(|n| self.nodes[*n].short).sum();
@@ -68,8 +122,8 @@ impl Cutter {
         cut.iter().copied().find(|n| self.class(*n) == class)
     }
 
-    /// All cuts, class by class: each node alone, and of the others those that are best by their bounds and by what
-    /// they read.
+    /// All cuts, class by class: each node alone, and of the others those of which the fewest cycles are
+    /// expected, with what they read.
     pub(super) fn cuts(&self) -> Vec<Vec<Cut>> {
         // What reads its own result computes nothing.
         let computes = |node: &&usize| {
@@ -102,7 +156,7 @@ impl Cutter {
                 let mut found: Vec<Cut> = found.into_iter().filter(|c| c.nodes.len() > 1).collect();
                 let rank = |cut: &Cut| {
                     let read: u64 = cut.inputs.iter().map(|class| self.moves[*class]).sum();
-                    (self.bound(cut) + read, cut.nodes.len())
+                    (self.guess(cut) + read, cut.nodes.len())
                 };
                 found.sort_by_cached_key(|cut| (rank(cut), cut.nodes.clone()));
                 found.truncate(self.kept.cuts);

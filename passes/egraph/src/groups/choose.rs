@@ -6,6 +6,7 @@
 //! is new, and much is left to gain, groups count as their *bounds* ([`Cutter::bound`]), which none takes less than: what is
 //! left out then is left out for good.
 
+mod prices;
 mod program;
 
 use egg::Id;
@@ -24,6 +25,7 @@ use crate::layout;
 use crate::node::{Head, Node};
 use crate::one_op::{OpCache, ask};
 use crate::seed::Seed;
+use prices::Prices;
 
 /// How far the search goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,9 +116,6 @@ const HOPE: f64 = 0.85;
 /// So many times the steps has an extraction behind one that found nothing to plan.
 const FARTHER: u64 = 5;
 
-/// A group that does not run as one nest takes so many times what its ops are said to.
-const APART: f64 = 8.0;
-
 /// Chooses groups so that their cycles are few; `None` where what groups agree about makes no program. With a prefix of
 /// names, gives the groups, too.
 ///
@@ -134,11 +133,7 @@ pub fn choose(
     let listed = Listed::new(graph, program);
     let mut problem = Groups::new(graph, op_cache, model, &listed, terms);
     let seeds = problem.seeds(&listed, seeds);
-    let mut prices = Prices {
-        known: FxHashMap::default(),
-        price,
-        cx,
-    };
+    let mut prices = Prices::new(price, cx);
     if terms.every {
         problem.price_all(&mut prices);
     }
@@ -168,8 +163,8 @@ pub fn choose(
         if rounds - last_gain >= terms.rounds {
             break Some(("rounds", terms.rounds));
         }
-        let by_need = prices.known.len() < problem.all.len();
-        if prices.known.len() >= terms.plans && by_need {
+        let by_need = prices.count() < problem.all.len();
+        if prices.count() >= terms.plans && by_need {
             break Some(("plans", terms.plans));
         }
         rounds += 1;
@@ -215,7 +210,7 @@ pub fn choose(
         let groups = problem.named(graph, &listed, prefix);
         (groups, solution.choice.clone())
     });
-    let counts = [problem.cuts.len(), prices.known.len(), rounds];
+    let counts = [problem.cuts.len(), prices.count(), rounds];
     let earlier = earlier.filter(|earlier: &Solution| earlier.cost > solution.cost);
     let earlier = earlier.and_then(|earlier| problem.program(&listed, &earlier.choice));
     let program = problem.program(&listed, &solution.choice);
@@ -240,21 +235,6 @@ fn bound(problem: &Problem, best: &Solution, steps: u64) -> Result<f64, String> 
     };
     let solution = solve(problem, &options).map_err(|e| e.to_string())?;
     Ok(solution.bound)
-}
-
-/// Prices of bodies.
-struct Prices<'a> {
-    /// By number.
-    known: FxHashMap<usize, Option<u64>>,
-    price: &'a dyn Price,
-    cx: &'a PassCx<'a>,
-}
-
-impl Prices<'_> {
-    fn of(&mut self, number: usize, body: &Body) -> Option<u64> {
-        let price = || self.price.cycles(body, self.cx);
-        *self.known.entry(number).or_insert_with(price)
-    }
 }
 
 /// The groups as nodes of an extraction problem.
@@ -541,68 +521,5 @@ impl Groups {
             *number = kept[*number];
         }
         Ok(solution)
-    }
-
-    /// Prices all groups.
-    fn price_all(&mut self, prices: &mut Prices<'_>) {
-        for group in 0..self.cuts.len() {
-            if !self.priced[group] {
-                self.price_one(group, prices);
-            }
-        }
-    }
-
-    /// Prices a group, and all that computes the same.
-    fn price_one(&mut self, group: usize, prices: &mut Prices<'_>) {
-        let Some(body) = self.bodies[group] else {
-            self.put(group, None);
-            return;
-        };
-        let cycles = prices.of(body, &self.all[body]);
-        for group in std::mem::take(&mut self.same[body]) {
-            self.put(group, cycles);
-        }
-    }
-
-    /// Prices what of a choice is not priced, and all that computes the same; says how many groups of the choice that were.
-    fn price(&mut self, solution: &Solution, prices: &mut Prices<'_>) -> usize {
-        let mut fresh: Vec<usize> = solution.choice.iter().flatten().copied().collect();
-        fresh.retain(|group| !self.priced[*group]);
-        fresh.sort_unstable();
-        for group in &fresh {
-            if !self.priced[*group] {
-                self.price_one(*group, prices);
-            }
-        }
-        fresh.len()
-    }
-
-    /// Keeps a choice, all groups of which are priced, if it is the best one.
-    fn offer(&self, best: &mut Option<Solution>, mut solution: Solution) {
-        let groups = solution
-            .order
-            .iter()
-            .filter_map(|class| solution.choice[*class]);
-        solution.cost = groups.map(|group| self.problem.nodes[group].cost).sum();
-        if best.as_ref().is_none_or(|best| solution.cost < best.cost) {
-            *best = Some(solution);
-        }
-    }
-
-    /// Puts the price of a group in the place of its bound.
-    fn put(&mut self, group: usize, cycles: Option<u64>) {
-        let apart = APART * (self.apart[group] + 1.0);
-        let (guess, bound) = (self.guesses[group], self.problem.nodes[group].cost);
-        let below = |cycles: u64| cycles > 0 && (cycles as f64) < bound;
-        self.below += usize::from(cycles.is_some_and(below));
-        self.problem.nodes[group].cost = cycles.map_or(apart, |cycles| cycles as f64);
-        if let Some(anchor) = self.anchors[group]
-            && let Some(cycles) = cycles.filter(|_| guess > 0.0)
-        {
-            let share = cycles as f64 / guess;
-            let hope = self.hopes.entry(anchor).or_insert(share);
-            *hope = hope.min(share);
-        }
-        self.priced[group] = true;
     }
 }

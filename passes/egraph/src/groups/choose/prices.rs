@@ -1,0 +1,102 @@
+//! Prices of groups in the place of what was expected of them.
+
+use rustc_hash::FxHashMap;
+use tir::PassCx;
+use tir_extraction::Solution;
+
+use super::super::body::{Body, Price};
+use super::Groups;
+
+/// A group that does not run as one nest takes so many times what its ops are said to.
+const APART: f64 = 8.0;
+
+/// Prices of bodies.
+pub(super) struct Prices<'a> {
+    /// By number.
+    known: FxHashMap<usize, Option<u64>>,
+    price: &'a dyn Price,
+    cx: &'a PassCx<'a>,
+}
+
+impl<'a> Prices<'a> {
+    pub(super) fn new(price: &'a dyn Price, cx: &'a PassCx<'a>) -> Self {
+        Self {
+            known: FxHashMap::default(),
+            price,
+            cx,
+        }
+    }
+    /// How many bodies were planned.
+    pub(super) fn count(&self) -> usize {
+        self.known.len()
+    }
+    fn of(&mut self, number: usize, body: &Body) -> Option<u64> {
+        let price = || self.price.cycles(body, self.cx);
+        *self.known.entry(number).or_insert_with(price)
+    }
+}
+
+impl Groups {
+    /// Prices all groups.
+    pub(super) fn price_all(&mut self, prices: &mut Prices<'_>) {
+        for group in 0..self.cuts.len() {
+            if !self.priced[group] {
+                self.price_one(group, prices);
+            }
+        }
+    }
+
+    /// Prices a group, and all that computes the same.
+    fn price_one(&mut self, group: usize, prices: &mut Prices<'_>) {
+        let Some(body) = self.bodies[group] else {
+            self.put(group, None);
+            return;
+        };
+        let cycles = prices.of(body, &self.all[body]);
+        for group in std::mem::take(&mut self.same[body]) {
+            self.put(group, cycles);
+        }
+    }
+
+    /// Prices what of a choice is not priced, and all that computes the same; says how many groups of the choice that were.
+    pub(super) fn price(&mut self, solution: &Solution, prices: &mut Prices<'_>) -> usize {
+        let mut fresh: Vec<usize> = solution.choice.iter().flatten().copied().collect();
+        fresh.retain(|group| !self.priced[*group]);
+        fresh.sort_unstable();
+        for group in &fresh {
+            if !self.priced[*group] {
+                self.price_one(*group, prices);
+            }
+        }
+        fresh.len()
+    }
+
+    /// Keeps a choice, all groups of which are priced, if it is the best one.
+    pub(super) fn offer(&self, best: &mut Option<Solution>, mut solution: Solution) {
+        let groups = solution
+            .order
+            .iter()
+            .filter_map(|class| solution.choice[*class]);
+        solution.cost = groups.map(|group| self.problem.nodes[group].cost).sum();
+        if best.as_ref().is_none_or(|best| solution.cost < best.cost) {
+            *best = Some(solution);
+        }
+    }
+
+    /// Puts the price of a group in the place of its bound.
+    fn put(&mut self, group: usize, cycles: Option<u64>) {
+        let apart = APART * (self.apart[group] + 1.0);
+        let (guess, bound) = (self.guesses[group], self.problem.nodes[group].cost);
+        let below = |cycles: u64| cycles > 0 && (cycles as f64) < bound;
+        self.below += usize::from(cycles.is_some_and(below));
+        self.problem.nodes[group].cost = cycles.map_or(apart, |cycles| cycles as f64);
+        if let Some(anchor) = self.anchors[group]
+            && let Some(cycles) = cycles.filter(|_| guess > 0.0)
+        {
+            let share = cycles as f64 / guess;
+            let hope = self.hopes.entry(anchor).or_insert(share);
+            *hope = hope.min(share);
+        }
+        self.priced[group] = true;
+    }
+}

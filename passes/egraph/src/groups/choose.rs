@@ -157,8 +157,8 @@ pub fn choose(
     // What extraction begins with is planned first; then it goes on as long as that brings something.
     let (mut least_yet, mut last_gain) = (f64::INFINITY, 0);
     let (mut steps, mut earlier) = (terms.steps, None);
-    // Whether it is known what there is to gain by what is expected.
-    let mut asked = false;
+    // Whether it is known what there is to gain by what is expected, and the limit that keeps it from being looked for.
+    let (mut asked, mut kept_from) = (false, None);
     let limit = loop {
         if rounds - last_gain >= terms.rounds {
             break Some(("rounds", terms.rounds));
@@ -178,24 +178,27 @@ pub fn choose(
         }
         let near = Terms::without(terms.near);
         if bound >= near * cost {
-            break None;
+            break kept_from;
         }
         // All that promises something is planned: what is left to find takes longer to find.
         if fresh == 0 || least >= near * cost {
             // What is expected misleads where much of what is left shares: where it leaves much to gain, bounds decide what is
             // planned from here on. That many are planned then is only good where they are few.
-            let ask = problem.expects && !asked && problem.all.len() <= terms.plans;
-            if let Some(from) = best.as_ref().filter(|_| ask)
+            let from = best.as_ref().filter(|_| problem.expects && !asked);
+            asked = true;
+            if let Some(from) = from
                 && problem.expected(from, terms.steps)? < Terms::without(terms.gap) * cost
             {
-                earlier = earlier.or_else(|| best.clone());
-                problem.expects = false;
-                last_gain = rounds;
-                continue;
+                if problem.all.len() <= terms.plans {
+                    earlier = earlier.or_else(|| best.clone());
+                    problem.expects = false;
+                    last_gain = rounds;
+                    continue;
+                }
+                kept_from = Some(("plans", terms.plans));
             }
-            asked = true;
             if steps >= terms.most_steps {
-                break None;
+                break kept_from;
             }
             earlier = earlier.or_else(|| best.clone());
             steps = steps.saturating_mul(FARTHER).min(terms.most_steps);

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Instant;
 
-use crate::root;
+use crate::{cargo, root};
 
 /// The profile of all that is built, so that nothing is compiled twice.
 const PROFILE: &str = "quick";
@@ -11,21 +11,13 @@ const PROFILE: &str = "quick";
 /// Every test: Rust tests of all crates (the source rules are one of them) and the lit
 /// suites. All of them run, also when one fails.
 pub(crate) fn test() -> Result<bool, String> {
-    let rust = step(
-        "Rust tests",
-        &[
-            "test",
-            "--profile",
-            PROFILE,
-            "--workspace",
-            "--no-fail-fast",
-            "--quiet",
-        ],
-        &[],
-    )?;
+    let mut good = crate::rust_tests::run(&cargo(), &root(), PROFILE)?;
+    let examples = ["test", "--profile", PROFILE, "--workspace", "--doc"];
+    let rest = ["--no-fail-fast", "--quiet"];
+    good &= step("examples of docs", &[&examples[..], &rest].concat(), &[])?;
     // Last, so that its count is the last line.
-    let lit = step("lit suites", &["lit"], &[])?;
-    Ok(rust && lit)
+    good &= step("lit suites", &["lit"], &[])?;
+    Ok(good)
 }
 
 /// Brings the book up to date: what its commands print, and the pages made from the sources.
@@ -126,9 +118,8 @@ pub(crate) fn ready() -> Result<bool, String> {
 
 fn step(what: &str, args: &[&str], env: &[(&str, &str)]) -> Result<bool, String> {
     println!("== {what}: cargo {}", args.join(" "));
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let start = Instant::now();
-    let status = Command::new(cargo)
+    let status = Command::new(cargo())
         .args(args)
         .envs(env.iter().copied())
         .current_dir(root())

@@ -123,8 +123,7 @@ struct Metadata {
 
 /// The packages of the workspace.
 pub fn packages(root: &Path) -> Result<Vec<Package>, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
+    let output = Command::new(crate::cargo())
         .args([
             "metadata",
             "--no-deps",

@@ -7,6 +7,7 @@
 
 mod commands;
 pub mod crates;
+mod rust_tests;
 mod rust_text;
 pub mod sources;
 mod tested;
@@ -94,6 +95,12 @@ pub(crate) fn show_tidy() -> Result<bool, String> {
 pub fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap_or(here).to_path_buf()
+}
+
+/// The cargo that runs this, or the one there is.
+pub(crate) fn cargo() -> PathBuf {
+    let cargo = std::env::var_os("CARGO");
+    cargo.map_or_else(|| PathBuf::from("cargo"), PathBuf::from)
 }
 
 /// Checks all rules; the violations in order of file and line.

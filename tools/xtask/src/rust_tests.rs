@@ -110,7 +110,8 @@ fn programs(messages: &str) -> Result<Vec<Program>, String> {
             });
         }
     }
-    programs.sort_by(|a, b| a.source.cmp(&b.source));
+    // Those of the tools, which take longest, are first.
+    programs.sort_by(|a, b| b.source.cmp(&a.source));
     Ok(programs)
 }
 

@@ -222,6 +222,8 @@ const PARTS: usize = 8;
 struct Whole {
     /// Bytes that each loads for a tile.
     loads: Vec<i64>,
+    /// Bytes of the tiles that they compute for one another.
+    between: i64,
     /// What all stages take one after the other.
     serial: Cost,
 }
@@ -240,7 +242,9 @@ fn parts(
     let mut cx = *cx;
     let mut whole = Whole::default();
     let first = complete(&cx, root, &plan, slowest, overlap, &mut whole);
-    let Whole { mut loads, serial } = whole;
+    let Whole {
+        mut loads, serial, ..
+    } = whole;
     // Stages that compute in parts wait for one another, and load no less.
     let least = Cost {
         exposed: 0,
@@ -291,7 +295,8 @@ fn parts(
 }
 
 /// A chain whose root has a plan: with rows of windows that stay where that is quicker, if windows overlap, and what
-/// its producers do without. What takes far more than `most` cycles without rings is not looked at again.
+/// its producers do without. What takes far more than `most` cycles without rings, or more bytes than rings can
+/// free, is not looked at again.
 fn complete(
     cx: &Context<'_>,
     root: &Group,
@@ -313,7 +318,14 @@ fn complete(
     let mut best = with(Rows::Anew, false, false, producers);
     let hopeless = match &best {
         Ok(found) => found.cycles / RINGS > most,
-        Err(Refused::TooLarge(_)) => false,
+        // What rows and fills change is what producers load and compute for one another: the root reads the same.
+        Err(Refused::TooLarge(Excess { needed, free, .. })) => {
+            let less = producers
+                .loads
+                .iter()
+                .fold(producers.between, |sum, own| sum.saturating_add(*own));
+            needed.saturating_sub(less) > *free
+        }
         Err(Refused::Never(_)) => true,
     };
     if hopeless {
@@ -419,10 +431,18 @@ fn made(
     }
     each(&mut stage, &mut |stage| widen(cx.ir, cx.target, stage));
     each(&mut stage, &mut |stage| {
-        let Whole { loads, serial: sum } = &mut *producers;
+        let Whole {
+            loads,
+            between,
+            serial: sum,
+        } = &mut *producers;
         sum.add(&serial(&stage.plan));
         if stage.group.into.is_some() {
             loads.push(stage.plan.loaded(&stage.group));
+            let made = stage
+                .made()
+                .map(|made| stage.plan.holders[made.operand].one);
+            *between = made.fold(*between, i64::saturating_add);
         }
     });
     each(&mut stage, &mut |stage| turn(cx, stage));

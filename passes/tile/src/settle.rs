@@ -1,16 +1,19 @@
 //! Materializes what only moves elements and is part of no loop nest as a copy nest: reads of parts
 //! whose result is needed as a whole, and what is put into a larger tensor without being computed
-//! there. Reads of reads become one read before, where no padding of one comes between.
+//! there; results of the function that are no more than a view of what it was given. Reads of reads become one read before,
+//! where no padding of one comes between.
 
 use std::collections::{HashMap, HashSet};
 
 use tir::{
-    AffineExpr, AffineMap, At, Builder, DYNAMIC, Interval, Ir, LinearMap, OpId, Ret, Rets, Type,
-    Value,
+    AffineExpr, AffineMap, At, BlockId, Builder, DYNAMIC, Interval, Ir, LinearMap, OpId, Ret, Rets,
+    Type, Value,
 };
 use tir_loop::For;
 use tir_tensor::generic::iterators;
-use tir_tensor::{Generic, InsertSlice, TransferRead, TransferWrite, Yield};
+use tir_tensor::{
+    CollapseShape, ExpandShape, Generic, InsertSlice, TransferRead, TransferWrite, Yield,
+};
 
 use crate::near::{Side, side};
 
@@ -53,6 +56,38 @@ pub(crate) fn settle(func: &mut Ir, group: &mut HashMap<OpId, usize>) {
                 func.set_operand(*op, 0, copy);
             }
         }
+    }
+}
+
+/// Computes each result of the function that is a view of an argument or of another result: each has memory of its own,
+/// and left to bufferization the thread would copy it, element by element.
+pub(crate) fn results(ir: &mut Ir) {
+    let regions = ir.regions(ir.root());
+    let blocks: Vec<BlockId> = regions.filter_map(|region| ir.entry(region)).collect();
+    for block in blocks {
+        let Some(end) = ir.last(block) else { continue };
+        let mut given: HashSet<Value> = ir.args(block).collect();
+        for (number, value) in ir.operands(end).collect::<Vec<_>>().into_iter().enumerate() {
+            let shape = ir.ty(value).shape().unwrap_or(&[]);
+            let some = !shape.is_empty() && shape.iter().all(|n| *n > 0);
+            if !given.insert(shown(ir, value)) && some {
+                let copy = copied(ir, At::Before(end), value);
+                ir.set_operand(end, number, copy);
+            }
+        }
+    }
+}
+
+/// What a tensor shows in another shape.
+fn shown(ir: &Ir, mut value: Value) -> Value {
+    loop {
+        value = if let Some(view) = ir.def::<CollapseShape>(value) {
+            view.src
+        } else if let Some(view) = ir.def::<ExpandShape>(value) {
+            view.src
+        } else {
+            return value;
+        };
     }
 }
 

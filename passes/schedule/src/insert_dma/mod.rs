@@ -75,10 +75,15 @@ fn convert(
         return Ok(None);
     };
     let Some(engine) = machine.engine_between(from, to) else {
-        let text = format!(
-            "the program thread moves this tile: no engine goes from \"{from}\" to \"{to}\""
-        );
-        return Ok((from != to).then_some((THREAD_TRANSFER, text)));
+        let text = match from == to {
+            true => format!("the program thread copies this within \"{from}\": no engine does"),
+            false => format!(
+                "the program thread moves this tile: no engine goes from \"{from}\" to \"{to}\""
+            ),
+        };
+        // Of copies between tiles it is said where they are made.
+        let told = from != to || machine.far().is_some_and(|far| far.name == from);
+        return Ok(told.then_some((THREAD_TRANSFER, text)));
     };
     let pattern = Pattern::new(ir.ty(t.far), ir.ty(t.tile), &t.access)?;
     let facts = Facts::at(ir, op);

@@ -142,6 +142,8 @@ pub fn tile(
     if !errors.is_empty() {
         return Err(errors);
     }
+    // Not where groups are priced: what a group shows there is copied only where a function gives it.
+    crate::settle::results(func);
     let (group, _) = settled(func, target, budget, limits, true, known);
     if budget.listed > 0 {
         // Candidates are listed where they are estimated.

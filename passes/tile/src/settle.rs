@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use tir::{
     AffineExpr, AffineMap, At, BlockId, Builder, DYNAMIC, Interval, Ir, LinearMap, OpId, Ret, Rets,
-    Type, Value,
+    TensorType, Type, Value,
 };
 use tir_loop::For;
 use tir_tensor::generic::iterators;
@@ -68,7 +68,8 @@ pub(crate) fn results(ir: &mut Ir) {
         let Some(end) = ir.last(block) else { continue };
         let mut given: HashSet<Value> = ir.args(block).collect();
         for (number, value) in ir.operands(end).collect::<Vec<_>>().into_iter().enumerate() {
-            let shape = ir.ty(value).shape().unwrap_or(&[]);
+            let tensor = ir.ty(value).get::<TensorType>();
+            let shape = tensor.map_or(&[][..], |tensor| &tensor.shape);
             let some = !shape.is_empty() && shape.iter().all(|n| *n > 0);
             if !given.insert(shown(ir, value)) && some {
                 let copy = copied(ir, At::Before(end), value);

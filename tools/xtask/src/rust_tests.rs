@@ -1,7 +1,6 @@
 //! All Rust tests, two test programs at a time.
 //!
-//! `cargo test` runs one program after the other, and the last test of each runs alone: on two cores that is most of the
-//! time. Here cargo builds the programs and says where they are; two run side by side, each in its package's folder as
+//! `cargo test` runs one program after the other, and the last test of each runs alone on one core. Here cargo builds the programs and says where they are; two run side by side, each in its package's folder as
 //! cargo runs it. What a program prints is shown when it has ended, so that lines of two never mix.
 
 use std::path::{Path, PathBuf};
@@ -110,6 +109,9 @@ fn programs(messages: &str) -> Result<Vec<Program>, String> {
             });
         }
     }
+    if programs.is_empty() {
+        return Err("cargo names no test program".to_string());
+    }
     // Those of the tools, which take longest, are first.
     programs.sort_by(|a, b| b.source.cmp(&a.source));
     Ok(programs)
@@ -194,6 +196,7 @@ mod tests {
         assert_eq!(test.executable, Path::new("/t/t-1"));
         assert_eq!(test.folder, Path::new("/w/a"));
         assert!(programs("{\"executable\": 1}").is_err());
+        assert!(programs("").is_err());
     }
 
     #[test]

@@ -133,12 +133,9 @@ fn random_networks_are_no_slower_by_the_choice() {
         let machine = MACHINES[(seed / 4 % 4) as usize];
         let program = blocks::network(seed, 1 + (seed / 16 % 3) as usize, false);
         tried.fetch_add(1, Relaxed);
-        match wrong(&tool, machine, &program) {
-            Ok(bounds) => {
-                held.fetch_add(usize::from(bounds), Relaxed);
-                return None;
-            }
-            Err(_) => {}
+        if let Ok(bounds) = wrong(&tool, machine, &program) {
+            held.fetch_add(usize::from(bounds), Relaxed);
+            return None;
         }
         let program = program.shrunk(|p| wrong(&tool, machine, p).is_err());
         let why = wrong(&tool, machine, &program).err().unwrap_or_default();

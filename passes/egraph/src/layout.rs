@@ -59,10 +59,13 @@ pub fn add(
         };
         for node in store.graph[id].nodes.clone() {
             let home = Layout::of(ty);
-            let renames = keeps(store.graph, &node) == Some(Keeps::Order);
-            let back = (home.is_some() || renames).then_some(None);
+            let keeps = keeps(store.graph, &node);
+            let renames = keeps == Some(Keeps::Order);
+            // In the layout that it has, it may read its weights in another one.
+            let packs = keeps == Some(Keeps::Weighted) && !layouts.is_empty();
+            let back = (home.is_some() || renames || packs).then_some(None);
             for layout in layouts.iter().map(Some).chain(back) {
-                let news = layout != home || renames;
+                let news = layout != home || renames || packs;
                 if news && store.in_layout(id, &node, layout).is_some() {
                     added += 1;
                 }
@@ -114,6 +117,9 @@ impl Store<'_> {
         let head = self
             .op_cache
             .head(self.graph, name, &attrs, &[to], &operands)?;
+        if to == ty && head == node.head && operands[..] == node.children[..] {
+            return None;
+        }
         let made = self.graph.add(Node::new(head, operands));
         let tree = Tree::Node(head, trees);
         if to == ty {
@@ -227,10 +233,22 @@ pub fn paid(graph: &Graph, model: &CostModel, node: &Node, mut work: Work) -> Wo
     let Some(rule) = rule_of(info) else {
         return work;
     };
-    let prefers = one_op::ask(graph, node, |op| rule.prefers(op.ir, op.id)).flatten();
-    let Some([data, weights]) = prefers else {
-        return work;
-    };
+    let prefers = one_op::ask(graph, node, |op| rule.prefers(op.ir, op.id)).unwrap_or_default();
+    let ways = prefers
+        .into_iter()
+        .map(|way| paid_along((graph, model), (node, results), (rule.keeps(), way), work.clone()));
+    let all = |work: &Work| -> u64 { work.reads.iter().chain(&work.writes).sum() };
+    ways.min_by_key(all).unwrap_or(work)
+}
+
+/// The same of an op that is computed as products in which neighbours along these dimensions of data and result, and of
+/// weights, lie beside each other.
+fn paid_along(
+    (graph, model): (&Graph, &CostModel),
+    (node, results): (&Node, &[Type]),
+    (keeps, [data, weights]): (Keeps, [usize; 2]),
+    mut work: Work,
+) -> Work {
     let run = |ty: Type, dim: usize| contiguous(ty, dim, model.matrix.n) * size(ty);
     let paid = |bytes: u64, ty: Type, dim: usize| model.paid(bytes, run(ty, dim));
     let read = work.reads.iter().zip(&node.children).zip([data, weights]);
@@ -240,7 +258,7 @@ pub fn paid(graph: &Graph, model: &CostModel, node: &Node, mut work: Work) -> Wo
     let written = work.writes.iter().zip(results);
     let mut writes: Vec<u64> = written.map(|(bytes, ty)| paid(*bytes, *ty, data)).collect();
     // What is not in the layout has other dimensions, and runs as the op wants them.
-    let stored = match rule.keeps() {
+    let stored = match keeps {
         Keeps::Operand => {
             writes.clone_from(&work.writes);
             node.children.first().map(|child| graph.ty(*child))

@@ -40,17 +40,18 @@ pub trait LayoutRule: Op {
     /// that were found without are not found in the same time.
     const OFFERED: bool = true;
 
-    /// The dimension that a matrix unit wants neighbours of to lie next to each other: in data and
-    /// result, and in weights. Only ops that say one are worth a conversion.
-    fn prefers(&self, _op: OpRef<'_>) -> Option<[usize; 2]> {
-        None
+    /// The dimensions of which a matrix unit wants neighbours to lie next to each other: in data and
+    /// result, and in weights, for each way to compute it as products. Only ops that say some are worth a conversion.
+    fn prefers(&self, _op: OpRef<'_>) -> Vec<[usize; 2]> {
+        Vec::new()
     }
     /// Says why the op cannot compute in a layout that fits its operands and results.
     fn admits(&self, _op: OpRef<'_>, _layout: &Layout) -> Result<(), Failure> {
         Ok(())
     }
-    /// The layout that its weights should have when it computes in a layout.
-    fn weights(&self, _op: OpRef<'_>, _layout: &Layout) -> Option<Layout> {
+    /// The layout that its weights should have when it computes in a layout, or in none where memory is read in bursts;
+    /// `None` for plain ones.
+    fn weights(&self, _op: OpRef<'_>, _layout: Option<&Layout>) -> Option<Layout> {
         None
     }
     /// For [`Keeps::Order`]: the dimension of the operand that each dimension of the result is.
@@ -65,12 +66,12 @@ pub trait LayoutClass: Send + Sync {
     fn keeps(&self) -> Keeps;
     /// Whether an e-graph has it in each layout.
     fn offered(&self) -> bool;
-    /// The dimension that should be contiguous: in data and result, and in weights.
-    fn prefers(&self, ir: &Ir, op: OpId) -> Option<[usize; 2]>;
+    /// The dimensions that should be contiguous: in data and result, and in weights, for each way to compute it.
+    fn prefers(&self, ir: &Ir, op: OpId) -> Vec<[usize; 2]>;
     /// Says why the op cannot compute in a layout.
     fn admits(&self, ir: &Ir, op: OpId, layout: &Layout) -> Result<(), Failure>;
-    /// The layout that its weights should have.
-    fn weights(&self, ir: &Ir, op: OpId, layout: &Layout) -> Option<Layout>;
+    /// The layout that its weights should have when it computes in a layout, or in none.
+    fn weights(&self, ir: &Ir, op: OpId, layout: Option<&Layout>) -> Option<Layout>;
     /// The dimension of the operand that each dimension of the result is, for [`Keeps::Order`].
     fn order(&self, ir: &Ir, op: OpId) -> Vec<usize>;
 }
@@ -82,13 +83,13 @@ impl<T: LayoutRule> LayoutClass for Typed<T> {
     fn offered(&self) -> bool {
         T::OFFERED
     }
-    fn prefers(&self, ir: &Ir, op: OpId) -> Option<[usize; 2]> {
-        T::read(ir, op)?.prefers(ir.op(op))
+    fn prefers(&self, ir: &Ir, op: OpId) -> Vec<[usize; 2]> {
+        T::read(ir, op).map_or(Vec::new(), |record| record.prefers(ir.op(op)))
     }
     fn admits(&self, ir: &Ir, op: OpId, layout: &Layout) -> Result<(), Failure> {
         T::read(ir, op).map_or(Ok(()), |record| record.admits(ir.op(op), layout))
     }
-    fn weights(&self, ir: &Ir, op: OpId, layout: &Layout) -> Option<Layout> {
+    fn weights(&self, ir: &Ir, op: OpId, layout: Option<&Layout>) -> Option<Layout> {
         T::read(ir, op)?.weights(ir.op(op), layout)
     }
     fn order(&self, ir: &Ir, op: OpId) -> Vec<usize> {
@@ -105,13 +106,13 @@ impl LayoutClass for OneType {
     fn offered(&self) -> bool {
         true
     }
-    fn prefers(&self, _: &Ir, _: OpId) -> Option<[usize; 2]> {
-        None
+    fn prefers(&self, _: &Ir, _: OpId) -> Vec<[usize; 2]> {
+        Vec::new()
     }
     fn admits(&self, _: &Ir, _: OpId, _: &Layout) -> Result<(), Failure> {
         Ok(())
     }
-    fn weights(&self, _: &Ir, _: OpId, _: &Layout) -> Option<Layout> {
+    fn weights(&self, _: &Ir, _: OpId, _: Option<&Layout>) -> Option<Layout> {
         None
     }
     fn order(&self, _: &Ir, _: OpId) -> Vec<usize> {
@@ -161,8 +162,8 @@ pub fn operands_in(
         if shares {
             return fits(ty).then(|| layout.cloned());
         }
-        let weights = layout.filter(|_| i == 1 && rule.keeps() == Keeps::Weighted);
-        let weights = weights.and_then(|layout| rule.weights(ir, id, layout));
+        let weighted = i == 1 && rule.keeps() == Keeps::Weighted;
+        let weights = weighted.then(|| rule.weights(ir, id, layout)).flatten();
         Some(weights.filter(|weights| weights.fits(shape(ty))))
     };
     ir.operands(id).enumerate().map(wanted).collect()

@@ -115,10 +115,18 @@ impl Form<'_> {
         Ok(vec![Type::tensor(shape, elem)])
     }
 
-    /// [`LayoutRule::prefers`]: channels are rows and columns of products, unless each is a convolution for itself.
-    fn prefers(&self, op: OpRef<'_>) -> Option<[usize; 2]> {
-        let ([_, inputs, ..], _) = ranked::<4>(op, self.w, "w").ok()?;
-        (self.groups == 1 || inputs > 1).then_some([1, 0])
+    /// [`LayoutRule::prefers`]: of the products of pixels with filters channels are rows and columns, unless each is a
+    /// convolution for itself; of those of filters with pixels the latter are columns, where neighbours are read as such.
+    fn prefers(&self, op: OpRef<'_>) -> Vec<[usize; 2]> {
+        let Ok(([_, inputs, ..], _)) = ranked::<4>(op, self.w, "w") else {
+            return Vec::new();
+        };
+        if self.groups > 1 && inputs <= 1 {
+            return Vec::new();
+        }
+        let [strides, ..] = self.windows;
+        let beside = (strides.last() == Some(&1)).then_some([3, 1]);
+        [[1, 0]].into_iter().chain(beside).collect()
     }
 
     /// [`LayoutRule::admits`].
@@ -137,8 +145,13 @@ impl Form<'_> {
     }
 
     /// [`LayoutRule::weights`].
-    fn weights(&self, op: OpRef<'_>, layout: &Layout) -> Option<Layout> {
-        let ([outputs, inputs, ..], _) = ranked::<4>(op, self.w, "w").ok()?;
+    fn weights(&self, op: OpRef<'_>, layout: Option<&Layout>) -> Option<Layout> {
+        let ([outputs, inputs, rows, columns], _) = ranked::<4>(op, self.w, "w").ok()?;
+        let Some(layout) = layout else {
+            // The filters are the rows of a product with pixels: input channels lie beside each other for each element.
+            let apart = inputs > 1 && rows * columns > 1;
+            return apart.then(|| Layout::new("HWOI").ok()).flatten();
+        };
         let block = *layout.blocks().get(1)?;
         // A matrix unit takes rows of input channels and columns of output channels.
         let name = match (outputs % block == 0, inputs % block == 0) {
@@ -227,13 +240,13 @@ impl Fusable for Conv2dInteger {
 impl LayoutRule for Conv2dInteger {
     const KEEPS: Keeps = Keeps::Weighted;
 
-    fn prefers(&self, op: OpRef<'_>) -> Option<[usize; 2]> {
+    fn prefers(&self, op: OpRef<'_>) -> Vec<[usize; 2]> {
         self.form().prefers(op)
     }
     fn admits(&self, op: OpRef<'_>, layout: &Layout) -> Result<(), Failure> {
         self.form().admits(op, layout)
     }
-    fn weights(&self, op: OpRef<'_>, layout: &Layout) -> Option<Layout> {
+    fn weights(&self, op: OpRef<'_>, layout: Option<&Layout>) -> Option<Layout> {
         self.form().weights(op, layout)
     }
 }
@@ -243,7 +256,7 @@ impl Fusable for Conv2d {
 impl LayoutRule for Conv2d {
     const KEEPS: Keeps = Keeps::Weighted;
 
-    fn prefers(&self, op: OpRef<'_>) -> Option<[usize; 2]> {
+    fn prefers(&self, op: OpRef<'_>) -> Vec<[usize; 2]> {
         self.form().prefers(op)
     }
 
@@ -251,7 +264,7 @@ impl LayoutRule for Conv2d {
         self.form().admits(op, layout)
     }
 
-    fn weights(&self, op: OpRef<'_>, layout: &Layout) -> Option<Layout> {
+    fn weights(&self, op: OpRef<'_>, layout: Option<&Layout>) -> Option<Layout> {
         self.form().weights(op, layout)
     }
 }

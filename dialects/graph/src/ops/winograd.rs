@@ -100,8 +100,8 @@ impl LayoutRule for WinogradInput {
     const KEEPS: Keeps = Keeps::Operand;
 
     /// The result has channels beside each other.
-    fn prefers(&self, _: OpRef<'_>) -> Option<[usize; 2]> {
-        Some([1, 0])
+    fn prefers(&self, _: OpRef<'_>) -> Vec<[usize; 2]> {
+        vec![[1, 0]]
     }
     fn admits(&self, _: OpRef<'_>, layout: &Layout) -> Result<(), Failure> {
         match layout.blocks().iter().all(|b| *b == 1) {
@@ -176,8 +176,8 @@ impl LayoutRule for WinogradOutput {
     const KEEPS: Keeps = Keeps::Result;
 
     /// Operands have filters beside each other.
-    fn prefers(&self, _: OpRef<'_>) -> Option<[usize; 2]> {
-        Some([1, 0])
+    fn prefers(&self, _: OpRef<'_>) -> Vec<[usize; 2]> {
+        vec![[1, 0]]
     }
     fn admits(&self, _: OpRef<'_>, layout: &Layout) -> Result<(), Failure> {
         windows_in(layout)

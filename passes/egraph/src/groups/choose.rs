@@ -204,9 +204,10 @@ pub fn choose(
             steps = steps.saturating_mul(FARTHER).min(terms.most_steps);
         }
     };
-    let Some(solution) = best else {
+    let Some(best) = best else {
         return Ok(None);
     };
+    let (solution, program) = problem.agreeing(&listed, best, &mut prices, terms);
     let bound = terms.bound.then(|| problem.bound(&solution, terms.steps));
     let bound = bound.transpose()?;
     let named = named.map(|prefix| {
@@ -216,7 +217,6 @@ pub fn choose(
     let counts = [problem.cuts.len(), prices.count(), rounds];
     let earlier = earlier.filter(|earlier: &Solution| earlier.cost > solution.cost);
     let earlier = earlier.and_then(|earlier| problem.program(&listed, &earlier.choice));
-    let program = problem.program(&listed, &solution.choice);
     Ok(program.map(|program| Chosen {
         program,
         earlier,

@@ -1,10 +1,11 @@
 //! What a choice of groups is: a program of e-nodes, or an e-graph for people and other tools.
 
-use rustc_hash::FxHashMap;
-use tir_extraction::{Choice, EGraph};
+use rustc_hash::{FxHashMap, FxHashSet};
+use tir_extraction::{Choice, EGraph, Solution};
 use tir_graph::fusion::FusionKind;
 
-use super::{Grouped, Groups};
+use super::prices::Prices;
+use super::{Grouped, Groups, Terms};
 use crate::extract::Listed;
 use crate::graph::{Graph, GraphExt};
 use crate::groups::cuts::Cut;
@@ -33,10 +34,61 @@ impl Groups {
         }
     }
 
+    /// The choice that is given if it is a program, or one near it that is, and that program. Groups that compute a class
+    /// inside by one e-node, where the program has another one, may need each other; then those that disagree are left out,
+    /// extraction runs again, and what it chooses in their place is planned.
+    pub(super) fn agreeing(
+        &mut self,
+        listed: &Listed,
+        mut solution: Solution,
+        prices: &mut Prices<'_>,
+        terms: Terms,
+    ) -> (Solution, Option<Grouped>) {
+        let mut left_out: FxHashSet<usize> = FxHashSet::default();
+        for _ in 0..terms.rounds {
+            let program = self.program(listed, &solution.choice);
+            if program.is_some() {
+                return (solution, program);
+            }
+            left_out.extend(self.disagreeing(&solution.choice));
+            let mut next = None;
+            while let Ok(other) = self.solve(&|at| !left_out.contains(&at), None, terms.steps) {
+                let fresh = match prices.count() < terms.plans {
+                    true => self.price(&other, prices),
+                    false => 0,
+                };
+                self.offer(&mut next, other);
+                if fresh == 0 {
+                    break;
+                }
+            }
+            let Some(next) = next else { break };
+            solution = next;
+        }
+        let program = self.program(listed, &solution.choice);
+        (solution, program)
+    }
+
+    /// The groups of a choice that compute some class by another e-node than the program has of it.
+    fn disagreeing(&self, choice: &Choice) -> Vec<usize> {
+        let Some((nodes, mut chosen)) = self.needed(choice) else {
+            return Vec::new();
+        };
+        chosen.retain(|group| !self.agrees(&nodes, *group));
+        chosen
+    }
+
+    /// Whether a group computes all classes by the e-nodes that the program has of them.
+    fn agrees(&self, nodes: &FxHashMap<usize, usize>, group: usize) -> bool {
+        let cut = &self.cuts[group].nodes;
+        cut.iter()
+            .all(|node| nodes.get(&self.cutter.nodes[*node].class) == Some(node))
+    }
+
     /// The e-node of each class that the groups of a choice need: of a class that several groups compute inside, that of
-    /// the first; and the classes of groups. `None` if classes need each other then.
-    pub(super) fn program(&self, listed: &Listed, choice: &Choice) -> Option<Grouped> {
-        let mut needed = vec![false; listed.ids.len()];
+    /// the first; and these groups, in order.
+    fn needed(&self, choice: &Choice) -> Option<(FxHashMap<usize, usize>, Vec<usize>)> {
+        let mut needed = vec![false; self.problem.classes];
         let mut work = self.problem.roots.clone();
         let mut nodes: FxHashMap<usize, usize> = FxHashMap::default();
         let mut inner: Vec<usize> = Vec::new();
@@ -56,13 +108,18 @@ impl Groups {
         for node in inner {
             nodes.entry(self.cutter.nodes[node].class).or_insert(node);
         }
-        self.is_acyclic(&nodes).then_some(())?;
         chosen.sort_unstable();
+        Some((nodes, chosen))
+    }
+
+    /// The e-nodes that the groups of a choice need, and the classes of groups. `None` if classes need each other then.
+    pub(super) fn program(&self, listed: &Listed, choice: &Choice) -> Option<Grouped> {
+        let (nodes, chosen) = self.needed(choice)?;
+        self.is_acyclic(&nodes).then_some(())?;
         let groups = chosen.into_iter().filter_map(|group| {
             let cut = &self.cuts[group].nodes;
             let info = self.cutter.nodes[cut[0]].info?;
-            let agreed = |node: &usize| nodes.get(&self.cutter.nodes[*node].class) == Some(node);
-            if info.kind == FusionKind::Opaque || !cut.iter().all(agreed) {
+            if info.kind == FusionKind::Opaque || !self.agrees(&nodes, group) {
                 return None;
             }
             let order = self.cutter.order(cut)?.into_iter();

@@ -194,6 +194,18 @@ impl Store<'_> {
     }
 }
 
+/// The layout that an op computes in, if changes of layout are worth their cost for it.
+pub fn computes_in(graph: &Graph, node: &Node) -> Option<Option<&'static Layout>> {
+    let rule = rule_of(graph.name_of(node)?.info()?)?;
+    let prefers = one_op::ask(graph, node, |op| rule.prefers(op.ir, op.id))?;
+    let weighted = rule.keeps() == Keeps::Weighted && !prefers.is_empty();
+    let Head::Op { types, .. } = node.head else {
+        return None;
+    };
+    let results = graph.analysis.tables.types.get(types);
+    Some(Layout::of(*results.first().filter(|_| weighted)?))
+}
+
 /// The classes that hold a class's value in other layouts.
 pub fn forms(graph: &Graph, id: Id) -> impl Iterator<Item = Id> {
     let nodes = graph[graph.find(id)].nodes.iter();
@@ -202,10 +214,20 @@ pub fn forms(graph: &Graph, id: Id) -> impl Iterator<Item = Id> {
 }
 
 /// The work of an op with the bytes that are paid for: runs below the machine's granule cost as
-/// much as one. An op that prefers a dimension reads and writes runs along it; changing a layout
-/// is contiguous on one side only. Loading and storing are side by side but wait for each other at
+/// much as one. An op that prefers a dimension reads and writes runs along it, by the first way that it is computed;
+/// changing a layout is contiguous on one side only. Loading and storing are side by side but wait for each other at
 /// times, so of what short runs cost besides their bytes the cheaper side counts by half.
-pub fn paid(graph: &Graph, model: &CostModel, node: &Node, mut work: Work) -> Work {
+pub fn paid(graph: &Graph, model: &CostModel, node: &Node, work: Work) -> Work {
+    paid_by(graph, model, node, work, 1)
+}
+
+/// The same by the way in which the fewest bytes are paid for.
+pub fn least_paid(graph: &Graph, model: &CostModel, node: &Node, work: Work) -> Work {
+    paid_by(graph, model, node, work, usize::MAX)
+}
+
+/// The same by the best of the first ways, so many.
+fn paid_by(graph: &Graph, model: &CostModel, node: &Node, mut work: Work, ways: usize) -> Work {
     let Head::Op { types, .. } = node.head else {
         return work;
     };
@@ -234,9 +256,14 @@ pub fn paid(graph: &Graph, model: &CostModel, node: &Node, mut work: Work) -> Wo
         return work;
     };
     let prefers = one_op::ask(graph, node, |op| rule.prefers(op.ir, op.id)).unwrap_or_default();
-    let ways = prefers
-        .into_iter()
-        .map(|way| paid_along((graph, model), (node, results), (rule.keeps(), way), work.clone()));
+    let ways = prefers.into_iter().take(ways).map(|way| {
+        paid_along(
+            (graph, model),
+            (node, results),
+            (rule.keeps(), way),
+            work.clone(),
+        )
+    });
     let all = |work: &Work| -> u64 { work.reads.iter().chain(&work.writes).sum() };
     ways.min_by_key(all).unwrap_or(work)
 }

@@ -378,9 +378,9 @@ impl BlockContext<'_> {
                 let rebuilt = rebuild(ir, &found.graph, &found.program, &made.choice);
                 outline(ir, &made.groups, &rebuilt.values);
             };
-            if let Some(earlier) = &chosen.earlier {
+            for other in &chosen.others {
                 let before = ir.clone();
-                write(ir, earlier);
+                write(ir, other);
                 let other = ir.clone();
                 ir.restore(before);
                 let mut others = asked.others.lock().unwrap_or_else(PoisonError::into_inner);

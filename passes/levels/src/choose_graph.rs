@@ -61,7 +61,7 @@ pass! {
         pub group_ops: usize = 5,
         /// Maximum number of different groups that are planned, as they are chosen. With more to choose from, groups count as what is
         /// expected of them to the end, not as their bounds.
-        pub plans: usize = 1100,
+        pub plans: usize = 1400,
         /// Maximum number of extractions one after the other that find nothing better; behind each, what it chose is planned.
         pub rounds: usize = 24,
         /// Number of search steps of each of them to begin with.
@@ -419,6 +419,11 @@ impl Pass for ChooseGraph {
             return Ok(());
         };
         let mut found = Vec::new();
+        let mut known: HashMap<Shape, Option<i64>> = HashMap::new();
+        let mut price = |other: &Ir, cx: &PassCx<'_>| {
+            let shape = Shape::of(other);
+            *known.entry(shape).or_insert_with(|| self.price(other, cx))
+        };
         let mut least = before;
         // What is rewritten can be rewritten further: another e-graph begins where the last one ended.
         let mut from = ir.clone();
@@ -430,7 +435,7 @@ impl Pass for ChooseGraph {
             said.into_iter().for_each(|remark| cx.remark(remark));
             let mut best: Option<(i64, Ir)> = None;
             for [open, grouped] in all {
-                let rewritten = self.price(&open, cx);
+                let rewritten = price(&open, cx);
                 // To price a program of other groups is to plan it: not where groups by themselves promise nothing, beside those that
                 // bytes decide or what their program takes.
                 let fused = self.fused(&open, cx);
@@ -444,7 +449,7 @@ impl Pass for ChooseGraph {
                 };
                 let mut made = vec![("rewritten", open.clone(), rewritten)];
                 if self.fuses() && (promises(by_bytes) || promises(rewritten)) {
-                    let cycles = self.price(&grouped, cx);
+                    let cycles = price(&grouped, cx);
                     made.push(("rewritten and grouped", grouped, cycles));
                 }
                 let mut quickest: Option<i64> = None;

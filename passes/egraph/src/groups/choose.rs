@@ -14,6 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use tir::PassCx;
 use tir_extraction::{Choice, EGraph, Options, Problem, Solution, solve};
 use tir_graph::fusion::{FusionInfo, anchor};
+use tir_graph::layout::Layout;
 
 use super::body::{Body, Price};
 use super::cuts::{Candidate, Cut, Cutter, Kept};
@@ -60,7 +61,7 @@ impl Default for Terms {
         Self {
             cuts: 6,
             nodes: 5,
-            plans: 1100,
+            plans: 1400,
             rounds: 24,
             steps: 2_000_000,
             most_steps: 10_000_000,
@@ -92,8 +93,9 @@ pub struct Grouped {
 pub struct Chosen {
     /// The program of the fewest cycles, each group by itself.
     pub program: Grouped,
-    /// The best one before the search had more steps, if it is another: groups share what no price of one says.
-    pub earlier: Option<Grouped>,
+    /// Others that may take fewer, for groups share what no price of one says: the best one before the search had more steps,
+    /// and those that are best where products in one layout count less.
+    pub others: Vec<Grouped>,
     /// Cycles of all groups, one behind the other.
     pub cycles: f64,
     /// No program of the groups that there are takes fewer, each by itself: of what was planned by its price, of all else by
@@ -109,6 +111,13 @@ pub struct Chosen {
     /// The groups as nodes of an extraction problem, and which are chosen, if that was asked for.
     pub named: Option<(EGraph, Choice)>,
 }
+
+/// The share of what products take each by itself that they are allowed to take as nests of several stages, and with what stays
+/// near between nests, where programs are looked for that no sum of prices finds.
+const FAVOUR: f64 = 0.75;
+
+/// Other programs are compared whole that take no more than so many times the cycles of the best, each group by itself.
+const ALIKE: f64 = 1.1;
 
 /// The share that is hoped for of what other groups with an anchor take, as a multiple of what was expected.
 const HOPE: f64 = 0.85;
@@ -131,28 +140,24 @@ pub fn choose(
     named: Option<&str>,
 ) -> Result<Option<Chosen>, String> {
     let listed = Listed::new(graph, program);
-    let mut problem = Groups::new(graph, op_cache, model, &listed, terms);
-    let seeds = problem.seeds(&listed, seeds);
+    let seeds = numbered(&listed, seeds);
+    let mut problem = Groups::new((graph, op_cache), model, &listed, &seeds, terms);
     let mut prices = Prices::new(price, cx);
     if terms.every {
         problem.price_all(&mut prices);
     }
     let mut best: Option<Solution> = None;
     let mut rounds = 0;
-    // What each seed takes by its best groups.
+    // What each seed takes by its best groups. It may be no program any more: classes that it names have been united.
     for seed in &seeds {
-        for _ in 0..terms.rounds {
-            let inside = |at: usize| problem.is_inside(at, seed);
-            // A seed may be no program any more: classes that it names have been united.
-            let Ok(solution) = problem.solve(&inside, None, terms.steps) else {
-                break;
-            };
-            let fresh = problem.price(&solution, &mut prices);
-            problem.offer(&mut best, solution);
-            if fresh == 0 {
-                break;
-            }
-        }
+        let inside = |groups: &Groups, at: usize| groups.is_inside(at, seed).then_some(1.0);
+        problem.settled(&inside, &mut best, &mut prices, terms);
+    }
+    // What products in one layout share, no price of one says: for each, a program that is cheap if they take less.
+    let mut others: Vec<Solution> = Vec::new();
+    for layout in problem.layouts() {
+        let favoured = |groups: &Groups, at: usize| Some(groups.share_in(at, layout));
+        others.extend(problem.settled(&favoured, &mut best, &mut prices, terms));
     }
     // What extraction begins with is planned first; then it goes on as long as that brings something.
     let (mut least_yet, mut last_gain) = (f64::INFINITY, 0);
@@ -168,7 +173,7 @@ pub fn choose(
             break Some(("plans", terms.plans));
         }
         rounds += 1;
-        let solution = problem.solve(&|_| true, best.as_ref(), steps)?;
+        let solution = problem.solve(&|_| Some(1.0), best.as_ref(), steps)?;
         let (least, bound) = (solution.cost, solution.bound);
         let fresh = problem.price(&solution, &mut prices);
         problem.offer(&mut best, solution);
@@ -215,11 +220,11 @@ pub fn choose(
         (groups, solution.choice.clone())
     });
     let counts = [problem.cuts.len(), prices.count(), rounds];
-    let earlier = earlier.filter(|earlier: &Solution| earlier.cost > solution.cost);
-    let earlier = earlier.and_then(|earlier| problem.program(&listed, &earlier.choice));
+    others.extend(earlier);
+    let others = problem.others(&listed, others, &solution);
     Ok(program.map(|program| Chosen {
         program,
-        earlier,
+        others,
         cycles: solution.cost,
         bound,
         limit,
@@ -227,6 +232,24 @@ pub fn choose(
         below: problem.below,
         named,
     }))
+}
+
+/// Programs by the numbers of their nodes.
+fn numbered(listed: &Listed, seeds: &[Seed]) -> Vec<FxHashSet<usize>> {
+    let numbers = listed.all.iter().enumerate();
+    let numbers: FxHashMap<&Node, usize> = numbers.map(|(i, (_, _, node))| (node, i)).collect();
+    let of = |seed: &Seed| {
+        let nodes = seed.values().filter_map(|node| numbers.get(node));
+        nodes.copied().collect()
+    };
+    let mut input: Vec<Option<usize>> = vec![None; listed.ids.len()];
+    for (number, (order, class, _)) in listed.all.iter().enumerate() {
+        if *order != usize::MAX {
+            input[*class].get_or_insert(number);
+        }
+    }
+    let input: FxHashSet<usize> = input.into_iter().flatten().collect();
+    std::iter::once(input).chain(seeds.iter().map(of)).collect()
 }
 
 /// What no choice costs less than, as far as so many steps find.
@@ -269,10 +292,10 @@ struct Groups {
 
 impl Groups {
     fn new(
-        graph: &Graph,
-        op_cache: &mut OpCache,
+        (graph, op_cache): (&Graph, &mut OpCache),
         model: &CostModel,
         listed: &Listed,
+        seeds: &[FxHashSet<usize>],
         terms: Terms,
     ) -> Self {
         let bytes = |id: Id| -> u64 {
@@ -311,7 +334,7 @@ impl Groups {
             };
             let work = op_cache.work(graph, node);
             let all = |work: &tir::Work| -> u64 { work.reads.iter().chain(&work.writes).sum() };
-            let paid = all(&layout::paid(graph, model, node, work.clone()));
+            let paid = all(&layout::least_paid(graph, model, node, work.clone()));
             let short = paid
                 .saturating_sub(all(&work))
                 .div_ceil(model.bytes_per_cycle);
@@ -332,6 +355,7 @@ impl Groups {
                 known: loaded.map(|id| moves[listed.place(graph, *id)]).sum(),
                 least: work.products.iter().map(|p| model.least_product(p)).sum(),
                 reads: reads.collect(),
+                computes_in: layout::computes_in(graph, node),
                 joins: moves_alone && work.reads.len() > 1,
             });
             fixed.push(match is_known {
@@ -347,6 +371,7 @@ impl Groups {
                 cuts: terms.cuts,
                 nodes: terms.nodes,
             },
+            seeds: seeds.to_vec(),
         };
         let mut made = Self {
             cuts: Vec::new(),
@@ -456,24 +481,78 @@ impl Groups {
         bound(&problem, best, steps)
     }
 
-    /// Programs by the numbers of their nodes.
-    fn seeds(&self, listed: &Listed, seeds: &[Seed]) -> Vec<FxHashSet<usize>> {
-        let numbers = listed.all.iter().enumerate();
-        let numbers: FxHashMap<&Node, usize> = numbers.map(|(i, (_, _, node))| (node, i)).collect();
-        let numbered = |seed: &Seed| {
-            let nodes = seed.values().filter_map(|node| numbers.get(node));
-            nodes.copied().collect()
-        };
-        let mut input: Vec<Option<usize>> = vec![None; listed.ids.len()];
-        for (number, (order, class, _)) in listed.all.iter().enumerate() {
-            if *order != usize::MAX {
-                input[*class].get_or_insert(number);
+    /// The choice of groups that have a share, each at that share of its price, all of it planned; it is offered as it is.
+    fn settled(
+        &mut self,
+        share: &dyn Fn(&Self, usize) -> Option<f64>,
+        best: &mut Option<Solution>,
+        prices: &mut Prices<'_>,
+        terms: Terms,
+    ) -> Option<Solution> {
+        let mut last = None;
+        for _ in 0..terms.rounds {
+            let Ok(solution) = self.solve(&|at| share(self, at), None, terms.steps) else {
+                break;
+            };
+            let fresh = self.price(&solution, prices);
+            self.offer(best, solution.clone());
+            last = Some(solution);
+            if fresh == 0 || prices.count() >= terms.plans {
+                break;
             }
         }
-        let input: FxHashSet<usize> = input.into_iter().flatten().collect();
-        std::iter::once(input)
-            .chain(seeds.iter().map(numbered))
-            .collect()
+        last
+    }
+
+    /// The layouts that products are computed in, if there are several.
+    fn layouts(&self) -> Vec<Option<&'static Layout>> {
+        let mut layouts: Vec<Option<&Layout>> = Vec::new();
+        for layout in self.cutter.nodes.iter().filter_map(|node| node.computes_in) {
+            if !layouts.contains(&layout) {
+                layouts.push(layout);
+            }
+        }
+        match layouts.len() {
+            1 => Vec::new(),
+            _ => layouts,
+        }
+    }
+
+    /// Programs of other choices that may take fewer cycles than a choice, each once.
+    fn others(&self, listed: &Listed, others: Vec<Solution>, best: &Solution) -> Vec<Grouped> {
+        let mut seen = vec![self.chosen(best)];
+        let mut programs = Vec::new();
+        for other in others {
+            let chosen = self.chosen(&other);
+            let cost: f64 = chosen
+                .iter()
+                .map(|group| self.problem.nodes[*group].cost)
+                .sum();
+            if cost > ALIKE * best.cost || seen.contains(&chosen) {
+                continue;
+            }
+            seen.push(chosen);
+            programs.extend(self.program(listed, &other.choice));
+        }
+        programs
+    }
+
+    /// The groups of a choice that are needed.
+    fn chosen(&self, solution: &Solution) -> Vec<usize> {
+        let groups = solution.order.iter();
+        let mut groups: Vec<usize> = groups.filter_map(|class| solution.choice[*class]).collect();
+        groups.sort_unstable();
+        groups
+    }
+
+    /// The share of its price that a group counts as where products in a layout are favoured.
+    fn share_in(&self, at: usize, layout: Option<&Layout>) -> f64 {
+        let nodes = self.cuts[at].nodes.iter();
+        let mut own = nodes.filter_map(|node| self.cutter.nodes[*node].computes_in);
+        match own.any(|own| own == layout) {
+            true => FAVOUR,
+            false => 1.0,
+        }
     }
 
     /// Whether a group is of nodes of a set, or of what is by itself in any case.
@@ -482,15 +561,17 @@ impl Groups {
         self.cutter.nodes[nodes[0]].info.is_none() || nodes.iter().all(|n| set.contains(n))
     }
 
-    /// The cheapest choice that is found of groups that are kept, no dearer than the one to start from.
+    /// The cheapest choice that is found of groups that have a share, each at that share of its price, no dearer than the one to
+    /// start from.
     fn solve(
         &self,
-        keep: &dyn Fn(usize) -> bool,
+        share: &dyn Fn(usize) -> Option<f64>,
         from: Option<&Solution>,
         steps: u64,
     ) -> Result<Solution, String> {
-        let kept: Vec<usize> = (0..self.cuts.len()).filter(|at| keep(*at)).collect();
-        let nodes = kept.iter().map(|at| {
+        let all = (0..self.cuts.len()).filter_map(|at| Some((at, share(at)?)));
+        let (kept, shares): (Vec<usize>, Vec<f64>) = all.unzip();
+        let nodes = kept.iter().zip(&shares).map(|(at, own)| {
             let node = &self.problem.nodes[*at];
             let share = self.anchors[*at].and_then(|anchor| self.hopes.get(&anchor));
             let share = share.map_or(1.0, |share| f64::max(1.0, HOPE * share));
@@ -499,7 +580,7 @@ impl Groups {
                 false => node.cost.max(share * self.guesses[*at]),
             };
             tir_extraction::Node {
-                cost,
+                cost: own * cost,
                 ..node.clone()
             }
         });

@@ -3,6 +3,7 @@
 use rustc_hash::FxHashSet;
 use tir::SmallVec;
 use tir_graph::fusion::{FusionInfo, FusionKind, anchor, edge_fuses};
+use tir_graph::layout::Layout;
 
 /// What is looked at of an e-node.
 pub(super) struct Candidate {
@@ -24,6 +25,8 @@ pub(super) struct Candidate {
     pub(super) least: u64,
     /// Classes that it reads, and cycles of the engine for what it reads of each: none where it only sees it otherwise.
     pub(super) reads: SmallVec<[(usize, u64); 4]>,
+    /// The layout that it computes in, if it is one of those that are worth a change of layout.
+    pub(super) computes_in: Option<Option<&'static Layout>>,
     /// Whether it only puts parts together: they may be written where they are to lie.
     pub(super) joins: bool,
 }
@@ -54,6 +57,8 @@ pub(super) struct Cutter {
     /// Cycles of the engine to move each class.
     pub(super) moves: Vec<u64>,
     pub(super) kept: Kept,
+    /// The nodes of programs of which cuts are kept beside those of all.
+    pub(super) seeds: Vec<FxHashSet<usize>>,
 }
 
 impl Cutter {
@@ -122,8 +127,8 @@ impl Cutter {
         cut.iter().copied().find(|n| self.class(*n) == class)
     }
 
-    /// All cuts, class by class: each node alone, and of the others those of which the fewest cycles are
-    /// expected, with what they read.
+    /// All cuts, class by class: each node alone, and of the others, and of those of each seed, those of which the fewest
+    /// cycles are expected, with what they read.
     pub(super) fn cuts(&self) -> Vec<Vec<Cut>> {
         // What reads its own result computes nothing.
         let computes = |node: &&usize| {
@@ -159,7 +164,7 @@ impl Cutter {
                     (self.guess(cut) + read, cut.nodes.len())
                 };
                 found.sort_by_cached_key(|cut| (rank(cut), cut.nodes.clone()));
-                found.truncate(self.kept.cuts);
+                self.keep(&mut found);
                 let mut cuts = singles[class].clone();
                 cuts.append(&mut found);
                 changed |= cuts != all[class];
@@ -171,6 +176,23 @@ impl Cutter {
             }
         }
         all
+    }
+
+    /// Of the cuts of a class, the first ones, and the first ones of each seed.
+    fn keep(&self, cuts: &mut Vec<Cut>) {
+        let mut all = 0;
+        let mut own = vec![0; self.seeds.len()];
+        cuts.retain(|cut| {
+            all += 1;
+            let mut kept = all <= self.kept.cuts;
+            for (seed, count) in self.seeds.iter().zip(&mut own) {
+                if cut.nodes.iter().all(|node| seed.contains(node)) {
+                    *count += 1;
+                    kept |= *count <= self.kept.cuts;
+                }
+            }
+            kept
+        });
     }
 
     /// The cuts that a node makes with cuts of its operands.

@@ -51,8 +51,9 @@ impl Groups {
                 return (solution, program);
             }
             left_out.extend(self.disagreeing(&solution.choice));
+            let kept = |at: usize| (!left_out.contains(&at)).then_some(1.0);
             let mut next = None;
-            while let Ok(other) = self.solve(&|at| !left_out.contains(&at), None, terms.steps) {
+            while let Ok(other) = self.solve(&kept, None, terms.steps) {
                 let fresh = match prices.count() < terms.plans {
                     true => self.price(&other, prices),
                     false => 0,

@@ -50,7 +50,11 @@ impl Groups {
             if program.is_some() {
                 return (solution, program);
             }
-            left_out.extend(self.disagreeing(&solution.choice));
+            let disagreeing = self.disagreeing(&solution.choice);
+            if disagreeing.is_empty() {
+                break;
+            }
+            left_out.extend(disagreeing);
             let kept = |at: usize| (!left_out.contains(&at)).then_some(1.0);
             let mut next = None;
             while let Ok(other) = self.solve(&kept, None, terms.steps) {

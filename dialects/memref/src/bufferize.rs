@@ -139,6 +139,11 @@ pub trait BufferizableOp: Send + Sync {
         let _ = op;
         None
     }
+    /// Whether its result is all of its only operand in another shape, elements in the same order.
+    fn reshapes(&self, op: OpRef<'_>) -> bool {
+        let _ = op;
+        false
+    }
     /// The subset that the op replaces; the whole is its operand that is written.
     fn subset_insertion(&self, op: OpRef<'_>) -> Option<Subset> {
         let _ = op;

@@ -35,6 +35,8 @@ pub struct Analysis<'a> {
     pub(super) extracted: Vec<Subset>,
     /// Which of them a tensor is.
     pub(super) part: HashMap<Value, usize>,
+    /// Tensors that are all of another one in another shape, and that one.
+    pub(super) reshaped: Vec<(Value, Value)>,
     /// What was decided.
     pub decisions: Decisions,
     /// Why something is not in place.
@@ -99,6 +101,7 @@ impl<'a> Analysis<'a> {
             before: HashMap::new(),
             extracted: Vec::new(),
             part: HashMap::new(),
+            reshaped: Vec::new(),
             decisions,
             remarks: Vec::new(),
         };
@@ -215,6 +218,9 @@ impl<'a> Analysis<'a> {
         if let Some(subset) = known.subset_extraction(ir.op(op)) {
             self.part.insert(subset.part, self.extracted.len());
             self.extracted.push(subset);
+        }
+        if known.reshapes(ir.op(op)) {
+            self.reshaped.push((ir.result(op, 0), ir.operand(op, 0)));
         }
         for (index, result) in ir
             .results(op)

@@ -333,7 +333,19 @@ impl Analysis<'_> {
 
     /// Whether a tensor is, element for element, the part that `insertion` replaces.
     pub(super) fn is_subset_at(&self, value: Value, insertion: &Subset) -> bool {
-        self.matching(insertion).any(|t| self.same(t.part, value))
+        self.matching(insertion)
+            .any(|t| self.same(t.part, value) || self.is_shown_again(t.part, value))
+    }
+
+    /// Whether a tensor is another one that was brought into another shape and back, what is written between in its place.
+    fn is_shown_again(&self, part: Value, value: Value) -> bool {
+        let source = |(result, source): &(Value, Value)| (*result == value).then_some(*source);
+        let Some(written) = self.reshaped.iter().find_map(source) else {
+            return false;
+        };
+        let mut others = self.reshaped.iter();
+        self.ir.ty(part) == self.ir.ty(value)
+            && others.any(|(shown, of)| self.same(*shown, written) && self.same(*of, part))
     }
 }
 

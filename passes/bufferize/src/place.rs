@@ -8,7 +8,7 @@
 use tir::{At, Ir, OpId, Ret, Value};
 use tir_loop::For;
 use tir_memref::bufferize::bufferizable;
-use tir_tensor::{Empty, ExtractSlice, InsertSlice};
+use tir_tensor::{CollapseShape, Empty, ExpandShape, ExtractSlice, InsertSlice};
 
 /// Lets all parts that are put into tensors be computed there.
 pub(super) fn place(ir: &mut Ir) {
@@ -26,7 +26,8 @@ fn place_one(ir: &mut Ir, op: OpId, put: &InsertSlice) {
     if !(put.offsets.is_empty() && put.sizes.is_empty() && put.strides.is_empty()) {
         return;
     }
-    let ((part, entry), (whole, _)) = (origin(ir, put.source), origin(ir, put.dest));
+    let (computed, views) = collapsed(ir, put.source);
+    let ((part, entry), (whole, _)) = (origin(ir, computed), origin(ir, put.dest));
     let empty = |ir: &Ir, value: Value| {
         let op = ir.owner(value)?;
         let empty: Empty = ir.get(op)?;
@@ -47,9 +48,9 @@ fn place_one(ir: &mut Ir, op: OpId, put: &InsertSlice) {
     if ir.is_before(from, into) {
         ir.move_op(into, At::Before(from));
     }
-    let ty = ir.ty(part);
+    let ty = ir.ty(put.source);
     let hint = ir.hint(part);
-    let slice = ir.add(
+    let mut slice = ir.add(
         At::Before(from),
         ExtractSlice {
             source: whole,
@@ -62,11 +63,32 @@ fn place_one(ir: &mut Ir, op: OpId, put: &InsertSlice) {
             result: Ret(ty),
         },
     );
+    // It is shown there as what computes it has it.
+    for view in views {
+        let ty = ir.ty(view.src);
+        let shown = ExpandShape {
+            src: slice,
+            reassociation: view.reassociation,
+            static_output_shape: None,
+            result: Ret(ty),
+        };
+        slice = ir.add(At::Before(from), shown);
+    }
     ir.set_hint(slice, hint);
     ir.set_operand(user, operand, slice);
     if ir.is_unused(part) {
         ir.erase(from);
     }
+}
+
+/// What is put somewhere with dimensions joined, and how, the last view first.
+fn collapsed(ir: &Ir, mut value: Value) -> (Value, Vec<CollapseShape>) {
+    let mut views = Vec::new();
+    while let Some(view) = ir.def::<CollapseShape>(value) {
+        value = view.src;
+        views.push(view);
+    }
+    (value, views)
 }
 
 /// The tensor that a value became, write by write, and where the first of them takes it.

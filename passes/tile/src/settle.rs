@@ -45,12 +45,13 @@ pub(crate) fn settle(func: &mut Ir, group: &mut HashMap<OpId, usize>) {
             {
                 continue;
             }
-            // What is computed by a nest, or was tiled before, can be computed there.
-            let nest = func.owner(source).filter(|p| {
+            // What is computed by a nest, or was tiled before, can be computed there, with dimensions joined or not.
+            let computed = collapsed(func, source);
+            let nest = func.owner(computed).filter(|p| {
                 func.is::<Generic>(*p) || func.is::<For>(*p) || func.is::<TransferWrite>(*p)
             });
             let here = func.block_of(*op);
-            let free = nest.is_some_and(|p| func.block_of(p) == here) && taken.insert(source);
+            let free = nest.is_some_and(|p| func.block_of(p) == here) && taken.insert(computed);
             if !free {
                 let copy = copied(func, At::Before(*op), source);
                 func.set_operand(*op, 0, copy);
@@ -77,6 +78,14 @@ pub(crate) fn results(ir: &mut Ir) {
             }
         }
     }
+}
+
+/// What a tensor shows with dimensions joined.
+fn collapsed(ir: &Ir, mut value: Value) -> Value {
+    while let Some(view) = ir.def::<CollapseShape>(value) {
+        value = view.src;
+    }
+    value
 }
 
 /// What a tensor shows in another shape.

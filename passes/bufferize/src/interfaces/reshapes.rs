@@ -13,6 +13,9 @@ impl BufferizableOp for OfCollapse {
     fn aliasing_operands(&self, _: OpRef<'_>) -> Vec<AliasingOperand> {
         view()
     }
+    fn reshapes(&self, _: OpRef<'_>) -> bool {
+        true
+    }
     fn bufferize(&self, op: OpId, cx: &mut dyn BufferizationContext) -> Result<(), Failure> {
         let reshape: CollapseShape = record(cx, op)?;
         let mut src = cx.buffer(reshape.src)?;
@@ -44,6 +47,9 @@ pub(super) struct OfExpand;
 impl BufferizableOp for OfExpand {
     fn aliasing_operands(&self, _: OpRef<'_>) -> Vec<AliasingOperand> {
         view()
+    }
+    fn reshapes(&self, _: OpRef<'_>) -> bool {
+        true
     }
     fn bufferize(&self, op: OpId, cx: &mut dyn BufferizationContext) -> Result<(), Failure> {
         let reshape: ExpandShape = record(cx, op)?;

@@ -337,15 +337,17 @@ impl Analysis<'_> {
             .any(|t| self.same(t.part, value) || self.is_shown_again(t.part, value))
     }
 
-    /// Whether a tensor is another one that was brought into another shape and back, what is written between in its place.
+    /// Whether a tensor is another one that was brought into other shapes and back, what is written between in its place.
     fn is_shown_again(&self, part: Value, value: Value) -> bool {
         let source = |(result, source): &(Value, Value)| (*result == value).then_some(*source);
         let Some(written) = self.reshaped.iter().find_map(source) else {
             return false;
         };
+        let is_written =
+            |shown: Value| self.same(shown, written) || self.is_shown_again(shown, written);
         let mut others = self.reshaped.iter();
         self.ir.ty(part) == self.ir.ty(value)
-            && others.any(|(shown, of)| self.same(*shown, written) && self.same(*of, part))
+            && others.any(|(shown, of)| self.same(*of, part) && is_written(*shown))
     }
 }
 

@@ -55,18 +55,9 @@ impl Groups {
                 break;
             }
             left_out.extend(disagreeing);
-            let kept = |at: usize| (!left_out.contains(&at)).then_some(1.0);
+            let kept = |_: &Self, at: usize| (!left_out.contains(&at)).then_some(1.0);
             let mut next = None;
-            while let Ok(other) = self.solve(&kept, None, terms.steps) {
-                let fresh = match prices.count() < terms.plans {
-                    true => self.price(&other, prices),
-                    false => 0,
-                };
-                self.offer(&mut next, other);
-                if fresh == 0 {
-                    break;
-                }
-            }
+            self.settled(&kept, &mut next, prices, terms);
             let Some(next) = next else { break };
             solution = next;
         }

@@ -155,7 +155,7 @@ pub fn choose(
     }
     // What products in one layout share, no price of one says: for each, a program that is cheap if they take less.
     let mut others: Vec<Solution> = Vec::new();
-    for layout in problem.layouts() {
+    for layout in layouts(&problem.cutter.nodes) {
         let favoured = |groups: &Groups, at: usize| Some(groups.share_in(at, layout));
         others.extend(problem.settled(&favoured, &mut best, &mut prices, terms));
     }
@@ -232,6 +232,20 @@ pub fn choose(
         below: problem.below,
         named,
     }))
+}
+
+/// The layouts that products are computed in, if there are several.
+fn layouts(nodes: &[Candidate]) -> Vec<Option<&'static Layout>> {
+    let mut layouts: Vec<Option<&Layout>> = Vec::new();
+    for layout in nodes.iter().filter_map(|node| node.computes_in) {
+        if !layouts.contains(&layout) {
+            layouts.push(layout);
+        }
+    }
+    match layouts.len() {
+        1 => Vec::new(),
+        _ => layouts,
+    }
 }
 
 /// Programs by the numbers of their nodes.
@@ -363,6 +377,11 @@ impl Groups {
                 false => cost(graph, op_cache, model, node),
             });
         }
+        // Where each product is there in several layouts, they would push those of seeds out.
+        let seeds = match layouts(&candidates).is_empty() {
+            true => &[],
+            false => seeds,
+        };
         let cutter = Cutter {
             nodes: candidates,
             classes,
@@ -502,20 +521,6 @@ impl Groups {
             }
         }
         last
-    }
-
-    /// The layouts that products are computed in, if there are several.
-    fn layouts(&self) -> Vec<Option<&'static Layout>> {
-        let mut layouts: Vec<Option<&Layout>> = Vec::new();
-        for layout in self.cutter.nodes.iter().filter_map(|node| node.computes_in) {
-            if !layouts.contains(&layout) {
-                layouts.push(layout);
-            }
-        }
-        match layouts.len() {
-            1 => Vec::new(),
-            _ => layouts,
-        }
     }
 
     /// Programs of other choices that may take fewer cycles than a choice, each once.

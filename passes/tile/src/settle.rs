@@ -45,11 +45,17 @@ pub(crate) fn settle(func: &mut Ir, group: &mut HashMap<OpId, usize>) {
             {
                 continue;
             }
-            // What is computed by a nest, or was tiled before, can be computed there, with dimensions joined or not.
+            // What is computed by a nest, or was tiled before, can be computed there; with dimensions joined what only moves
+            // elements: what computes them may be a stage of a nest, or stay near, if a copy is what is put there.
             let computed = collapsed(func, source);
-            let nest = func.owner(computed).filter(|p| {
-                func.is::<Generic>(*p) || func.is::<For>(*p) || func.is::<TransferWrite>(*p)
-            });
+            let nest = func
+                .owner(computed)
+                .filter(|p| match func.get::<Generic>(*p) {
+                    Some(nest) => computed == source || nest.moves(func),
+                    None => {
+                        computed == source && (func.is::<For>(*p) || func.is::<TransferWrite>(*p))
+                    }
+                });
             let here = func.block_of(*op);
             let free = nest.is_some_and(|p| func.block_of(p) == here) && taken.insert(computed);
             if !free {

@@ -6,6 +6,7 @@
 //! is new, and much is left to gain, groups count as their *bounds* ([`Cutter::bound`]), which none takes less than: what is
 //! left out then is left out for good.
 
+mod favour;
 mod prices;
 mod program;
 
@@ -14,7 +15,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use tir::PassCx;
 use tir_extraction::{Choice, EGraph, Options, Problem, Solution, solve};
 use tir_graph::fusion::{FusionInfo, anchor};
-use tir_graph::layout::Layout;
 
 use super::body::{Body, Price};
 use super::cuts::{Candidate, Cut, Cutter, Kept};
@@ -26,6 +26,7 @@ use crate::layout;
 use crate::node::{Head, Node};
 use crate::one_op::{OpCache, ask};
 use crate::seed::Seed;
+use favour::layouts;
 use prices::Prices;
 
 /// How far the search goes.
@@ -111,13 +112,6 @@ pub struct Chosen {
     /// The groups as nodes of an extraction problem, and which are chosen, if that was asked for.
     pub named: Option<(EGraph, Choice)>,
 }
-
-/// The share of what products take each by itself that they are allowed to take as nests of several stages, and with what stays
-/// near between nests, where programs are looked for that no sum of prices finds.
-const FAVOUR: f64 = 0.75;
-
-/// Other programs are compared whole that take no more than so many times the cycles of the best, each group by itself.
-const ALIKE: f64 = 1.1;
 
 /// The share that is hoped for of what other groups with an anchor take, as a multiple of what was expected.
 const HOPE: f64 = 0.85;
@@ -232,20 +226,6 @@ pub fn choose(
         below: problem.below,
         named,
     }))
-}
-
-/// The layouts that products are computed in, if there are several.
-fn layouts(nodes: &[Candidate]) -> Vec<Option<&'static Layout>> {
-    let mut layouts: Vec<Option<&Layout>> = Vec::new();
-    for layout in nodes.iter().filter_map(|node| node.computes_in) {
-        if !layouts.contains(&layout) {
-            layouts.push(layout);
-        }
-    }
-    match layouts.len() {
-        1 => Vec::new(),
-        _ => layouts,
-    }
 }
 
 /// Programs by the numbers of their nodes.
@@ -521,43 +501,6 @@ impl Groups {
             }
         }
         last
-    }
-
-    /// Programs of other choices that may take fewer cycles than a choice, each once.
-    fn others(&self, listed: &Listed, others: Vec<Solution>, best: &Solution) -> Vec<Grouped> {
-        let mut seen = vec![self.chosen(best)];
-        let mut programs = Vec::new();
-        for other in others {
-            let chosen = self.chosen(&other);
-            let cost: f64 = chosen
-                .iter()
-                .map(|group| self.problem.nodes[*group].cost)
-                .sum();
-            if cost > ALIKE * best.cost || seen.contains(&chosen) {
-                continue;
-            }
-            seen.push(chosen);
-            programs.extend(self.program(listed, &other.choice));
-        }
-        programs
-    }
-
-    /// The groups of a choice that are needed.
-    fn chosen(&self, solution: &Solution) -> Vec<usize> {
-        let groups = solution.order.iter();
-        let mut groups: Vec<usize> = groups.filter_map(|class| solution.choice[*class]).collect();
-        groups.sort_unstable();
-        groups
-    }
-
-    /// The share of its price that a group counts as where products in a layout are favoured.
-    fn share_in(&self, at: usize, layout: Option<&Layout>) -> f64 {
-        let nodes = self.cuts[at].nodes.iter();
-        let mut own = nodes.filter_map(|node| self.cutter.nodes[*node].computes_in);
-        match own.any(|own| own == layout) {
-            true => FAVOUR,
-            false => 1.0,
-        }
     }
 
     /// Whether a group is of nodes of a set, or of what is by itself in any case.

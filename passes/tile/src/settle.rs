@@ -46,7 +46,7 @@ pub(crate) fn settle(func: &mut Ir, group: &mut HashMap<OpId, usize>) {
                 continue;
             }
             // What is computed by a nest, or was tiled before, can be computed there; with dimensions joined what only moves
-            // elements: what computes them may be a stage of a nest, or stay near, if a copy is what is put there.
+            // elements (for what computes them copies were quicker, decision 272).
             let computed = collapsed(func, source);
             let nest = func
                 .owner(computed)

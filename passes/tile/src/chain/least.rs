@@ -166,8 +166,8 @@ impl<'a> Others<'a> {
 
 impl Leaf {
     /// What a group reads of far memory that is known; `through` says for which operand of the root it computes, and which of
-    /// its iterators counts each dimension of that.
-    fn of(cx: &Context<'_>, group: &Group, through: Option<(usize, Vec<usize>)>) -> Vec<Self> {
+    /// its iterators count each dimension of that.
+    fn of(cx: &Context<'_>, group: &Group, through: Option<(usize, Vec<Vec<usize>>)>) -> Vec<Self> {
         let far = group.operands.iter().filter(|operand| {
             let made = cx.makers.contains_key(&operand.source);
             let moved = operand.inner.is_none() && operand.diagonal.is_none();
@@ -182,8 +182,9 @@ impl Leaf {
                 .copied()
                 .fold(elem, i64::saturating_mul);
             let uses = |d: &usize| operand.map.exprs.iter().any(|at| at.uses(*d));
-            let moves = |(number, places): &(usize, Vec<usize>)| {
-                (*number, places.iter().map(uses).collect())
+            let moves = |(number, digits): &(usize, Vec<Vec<usize>>)| {
+                let any = |of: &Vec<usize>| of.iter().any(uses);
+                (*number, digits.iter().map(any).collect())
             };
             Some(Self {
                 source: operand.source,
@@ -215,10 +216,10 @@ impl Leaf {
 }
 
 impl Stage<'_> {
-    /// The operand of the root that it computes alone, and which of its iterators counts each dimension of that.
-    fn through(&self) -> Option<(usize, Vec<usize>)> {
+    /// The operand of the root that it computes alone, and which of its iterators count each dimension of that.
+    fn through(&self) -> Option<(usize, Vec<Vec<usize>>)> {
         let operand = self.operand.filter(|_| self.whole)?;
-        Some((operand, self.group.outs.first()?.map.as_projection()?))
+        Some((operand, self.group.digits()?))
     }
 
     /// The least that each unit takes which may compute it, for a root with a plan.
@@ -247,21 +248,27 @@ impl Stage<'_> {
     /// Points of each of its iterators that it computes for a tile, and for how many: with all rows of windows, and where
     /// those stay that were read before.
     fn parts(&self, root: &Group, plan: &Plan, operand: usize) -> Option<Vec<(Vec<i64>, i64)>> {
-        let (_, places) = self.through()?;
+        let (_, digits) = self.through()?;
         let (tile, space) = (&plan.tiles[operand], &plan.space);
         let shape = &root.operands[operand].shape;
         let around = || plan.order.iter().take(plan.level(operand));
         let trips = around().fold(1, |all: i64, d| all.saturating_mul(space.trips(*d)));
         let with = |ring: Option<(usize, i64)>| {
             let mut points = self.group.domain[..self.group.core].to_vec();
-            for (s, d) in places.iter().enumerate() {
+            for (s, of) in digits.iter().enumerate() {
                 let dims = tile.dims.iter().enumerate();
                 let dims = dims.filter(|(_, dim)| dim.source.0 == s && dim.source.1 != 0);
                 let sizes = dims.map(|(t, dim)| match ring {
                     Some((at, step)) if at == t => step,
                     _ => dim.size,
                 });
-                points[*d] = sizes.fold(1, i64::saturating_mul).min(shape[s]);
+                let mut all = sizes.fold(1, i64::saturating_mul).min(shape[s]);
+                // What is not a whole number of groups has no less of them.
+                for d in of.iter().rev() {
+                    let size = self.group.domain[*d];
+                    points[*d] = all.min(size);
+                    all = all.div_euclid(size) + i64::from(all % size != 0);
+                }
             }
             (points, trips)
         };

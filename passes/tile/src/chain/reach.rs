@@ -27,10 +27,10 @@ pub(super) fn outside(ir: &Ir, operand: &Operand) -> Result<Attr, No> {
 
 /// The positions in a tensor's dimension that the result of a maker has.
 pub(super) fn part(maker: &Maker<'_>, s: usize) -> Option<(i64, i64)> {
-    let out = &maker.group.outs.first()?.map;
-    let d = out.as_projection()?.get(s).copied()?;
+    let digits = maker.group.digits()?;
+    let sizes = digits.get(s)?.iter().map(|d| maker.group.domain[*d]);
     let start = maker.at.get(s).copied().unwrap_or(0);
-    Some((start, start + maker.group.domain[d]))
+    Some((start, start + sizes.fold(1, i64::saturating_mul)))
 }
 
 /// The indices of a tile that a maker computes inside of some loops; none if it computes none.

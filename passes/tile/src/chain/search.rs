@@ -143,8 +143,9 @@ fn chain_as(
     let overlap = overlap(cx, &root);
     // With a plan for the root there is nothing to choose.
     let others = plan.is_none().then(|| Others::of(cx, &root));
-    let text = "no unit computes it where others do in near memory";
-    let mut why = Refused::Never(text.to_string());
+    // Of what does not fit what needs the least, or else why the quickest division is none.
+    let mut why: Option<Refused> = None;
+    let never = |text: &str| Refused::Never(text.to_string());
     let mut best: Option<Found> = None;
     // Plans of stages are those of one core.
     let cores = Cores::most(cx);
@@ -152,31 +153,27 @@ fn chain_as(
         // The root alone is a part of what a chain takes.
         let most = best.as_ref().map_or(most, |best| best.cycles - 1);
         if plan.cycles / cores > most {
-            if best.is_none() && matches!(why, Refused::Never(_)) {
-                why = Refused::Never("the last stage alone takes too long".to_string());
-            }
+            why.get_or_insert_with(|| never("the last stage alone takes too long"));
             break;
         }
         let least = others.as_ref().map_or(0, |others| others.least(&plan)) / cores;
         let least = least.saturating_add(least / MARGIN);
         if least > most && !told::asked() {
-            if best.is_none() && !matches!(why, Refused::TooLarge(_)) {
-                why = Refused::Never("its stages take too long".to_string());
-            }
+            why.get_or_insert_with(|| never("its stages take too long"));
             continue;
         }
         let division = (Arc::clone(&plan.space), plan.order.clone());
         match parts(cx, &root, plan, most, most.min(apart), overlap) {
             Err(other) => {
                 let better = match (&why, &other) {
-                    (Refused::TooLarge(least), Refused::TooLarge(other)) => {
+                    (Some(Refused::TooLarge(least)), Refused::TooLarge(other)) => {
                         other.needed < least.needed
                     }
-                    (Refused::TooLarge(_), Refused::Never(_)) => false,
+                    (Some(_), Refused::Never(_)) => false,
                     _ => true,
                 };
                 if better {
-                    why = other;
+                    why = Some(other);
                 }
             }
             Ok(found) => {
@@ -192,7 +189,9 @@ fn chain_as(
             }
         }
     }
-    best.ok_or(why)
+    best.ok_or_else(|| {
+        why.unwrap_or_else(|| never("no unit computes it where others do in near memory"))
+    })
 }
 
 impl Found {

@@ -408,7 +408,7 @@ impl Context<'_> {
     /// filled behind them.
     fn exceeds(&self, maker: &Maker<'_>, zeros: &[usize]) -> bool {
         let group = maker.group;
-        let Some(out) = group.outs.first().and_then(|out| out.map.as_projection()) else {
+        let Some(digits) = group.digits() else {
             return true;
         };
         let sizes = columns(self.ir, group, self.target);
@@ -417,9 +417,10 @@ impl Context<'_> {
             operand.near && lies.is_some_and(|lies| lies.zeros.contains(&s))
         };
         zeros.iter().any(|s| {
-            let Some(d) = out.get(*s) else { return true };
+            let of = digits.get(*s).map_or(&[][..], |of| of);
+            let Some(d) = of.last() else { return true };
             let whole = sizes.iter().all(|size| group.domain[*d] % size == 0);
-            !whole && !gives_zero(self.ir, group, *d, &known)
+            !whole && (of.len() > 1 || !gives_zero(self.ir, group, *d, &known))
         })
     }
 

@@ -14,9 +14,9 @@ pub use flat::Flat;
 pub use joined::{Diagonal, Grouped};
 pub use scope::Scope;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
-use tir::{AffineExpr, AffineMap, Attr, Ir, LinearMap, OpId, RegionId, Type, Value};
+use tir::{AffineExpr, AffineMap, Attr, Ir, LinearExpr, LinearMap, OpId, RegionId, Type, Value};
 use tir_tensor::{Combine, Generic, yields_argument};
 
 /// What a group reads at a linear position: a far tensor, or a value computed in near memory.
@@ -235,6 +235,25 @@ impl Group {
     /// Type of the whole of each result.
     pub fn result(&self) -> Option<Type> {
         self.ty(self.outs.first()?.step)
+    }
+    /// The iterators that count each dimension of the result, those of the largest steps first, as the digits of a number are:
+    /// each steps over all that those behind it count. `None` where the result lies otherwise.
+    pub fn digits(&self) -> Option<Vec<Vec<usize>>> {
+        let forms = self.outs.first()?.map.linear()?;
+        let mut seen = HashSet::new();
+        let dimension = |form: &LinearExpr| {
+            let mut terms: Vec<(usize, i64)> = form.terms().collect();
+            terms.sort_by_key(|(_, step)| *step);
+            let mut all = 1i64;
+            let dense = terms.iter().all(|(d, step)| {
+                let next = *step == all && !self.reductions[*d] && seen.insert(*d);
+                all = all.saturating_mul(self.domain[*d]);
+                next
+            });
+            let plain = dense && form.constant == 0 && !terms.is_empty();
+            plain.then(|| terms.iter().rev().map(|(d, _)| *d).collect())
+        };
+        forms.iter().map(dimension).collect()
     }
     /// Whether some operand is computed in near memory.
     pub fn has_inner(&self) -> bool {

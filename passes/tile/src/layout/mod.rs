@@ -19,7 +19,7 @@ mod moves;
 mod space;
 mod unit;
 
-pub use moves::starts;
+pub use moves::{run, starts};
 pub use space::Space;
 
 use std::sync::Arc;

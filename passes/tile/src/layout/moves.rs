@@ -67,7 +67,7 @@ impl Tile {
         let dense = MemRefType::dense_strides;
         let (far, near) = (dense(shape), dense(&self.shape()));
         let steps = self.dims.iter().zip(near);
-        let mut steps: Vec<[i64; 3]> = steps
+        let steps = steps
             .filter(|(dim, _)| dim.size > 1)
             .map(|(dim, near)| {
                 // What lies beyond the end of the source is not moved.
@@ -76,20 +76,7 @@ impl Tile {
                 [dim.size.min(inside.max(1)), step * far[s], near]
             })
             .collect();
-        let mut run = 1;
-        while let Some(i) = steps
-            .iter()
-            .rposition(|[_, far, near]| [run, run] == [*far, *near])
-        {
-            run *= steps.remove(i)[0];
-        }
-        let along = |side: usize| steps.iter().find(|dim| dim[side] == run);
-        match along(1).zip(along(2)) {
-            Some((far, near)) if far[0].min(near[0]) >= SMALLEST_SQUARE as i64 => {
-                run.max(square.min(run * far[0].min(near[0])))
-            }
-            _ => run,
-        }
+        run(steps, square)
     }
 
     /// Transfers that an engine of so many dimensions needs for the tile; `elem` in bytes.
@@ -101,6 +88,25 @@ impl Tile {
             return 1;
         }
         starts(shape, self.shape(), self.steps(), &[], (elem, dims))
+    }
+}
+
+/// Elements in a run that is contiguous on both sides, of dimensions with how many elements are moved and the distances of two of
+/// them there and in the tile. Squares of up to `square` elements are transposed.
+pub fn run(mut steps: Vec<[i64; 3]>, square: i64) -> i64 {
+    let mut run = 1;
+    while let Some(i) = steps
+        .iter()
+        .rposition(|[_, far, near]| [run, run] == [*far, *near])
+    {
+        run *= steps.remove(i)[0];
+    }
+    let along = |side: usize| steps.iter().find(|dim| dim[side] == run);
+    match along(1).zip(along(2)) {
+        Some((far, near)) if far[0].min(near[0]) >= SMALLEST_SQUARE as i64 => {
+            run.max(square.min(run * far[0].min(near[0])))
+        }
+        _ => run,
     }
 }
 

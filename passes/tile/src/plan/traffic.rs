@@ -4,11 +4,11 @@
 //! one, dimensions beyond the engine's are transfers of their own, and what lies outside of the source costs
 //! nothing. All arithmetic saturates.
 
-use tir::Type;
+use tir::{LinearMap, MemRefType, Type};
 use tir_accel::machine::EngineInfo;
 
-use crate::group::Operand;
-use crate::layout::{Space, Tile, starts};
+use crate::group::{Diagonal, Operand};
+use crate::layout::{Space, Tile, run, starts};
 
 pub(super) fn bytes(value_elem: Type) -> i64 {
     value_elem.bytes().unwrap_or(1) as i64
@@ -97,6 +97,13 @@ impl Fixed {
             let outside: Vec<bool> = (0..spread.shape.len()).map(|t| beside.at(t) != 0).collect();
             let moved = inside(tile, &operand.shape, elem, None) / diagonal.times.max(1);
             let (shape, access) = (spread.shape, spread.access);
+            fixed.run = spread_run(
+                &shape,
+                &access,
+                &operand.shape,
+                diagonal,
+                engine.square / elem.max(1),
+            ) * elem;
             fixed.starts = starts(&far, shape, access, &outside, (elem, engine.dims));
             fixed.cycles = fixed.cost(engine, moved);
         }
@@ -120,6 +127,39 @@ impl Fixed {
         let latency = engine.latency.saturating_mul(self.starts);
         latency.saturating_add(cycles)
     }
+}
+
+/// Elements in a run of a tile that holds the blocks of a diagonal.
+fn spread_run(
+    shape: &[i64],
+    access: &LinearMap,
+    far: &[i64],
+    diagonal: &Diagonal,
+    square: i64,
+) -> i64 {
+    let mut far = far.to_vec();
+    far[diagonal.column] = diagonal.columns;
+    let (far, near) = (
+        MemRefType::dense_strides(&far),
+        MemRefType::dense_strides(shape),
+    );
+    let steps = (0..shape.len()).filter_map(|t| {
+        let beside = access[diagonal.column].at(t);
+        let size = match beside {
+            0 => shape[t],
+            // Of a row that is as wide as all blocks one block lies inside.
+            1.. => shape[t].min(diagonal.columns),
+            // One block beside the next one.
+            _ => return None,
+        };
+        let step = access
+            .iter()
+            .zip(&far)
+            .map(|(form, far)| form.at(t) * far)
+            .sum();
+        (size > 1).then_some([size, step, near[t]])
+    });
+    run(steps.collect(), square)
 }
 
 /// Bytes of a tile that lie inside the source, or of a slice of it in one dimension.

@@ -194,6 +194,7 @@ impl Build<'_> {
         }
         let values = &self.program.values;
         let class = |value: Value| values.get(&value).copied();
+        self.graph.analysis.origin = Some(self.program.ops.len() as u32);
         let id = add_op(ir, op, self.graph, &mut regions, class);
         // `value` gave each of them, and of what the regions use, a class right above.
         let id = id.expect("each operand of an op has a class before the op is added");
@@ -203,6 +204,7 @@ impl Build<'_> {
             let value = result_of(self.graph, id, index);
             self.program.values.insert(result, value);
         }
+        self.graph.analysis.origin = None;
     }
 
     /// Finds what is used outside: by the skeleton and all below it, and in other blocks.

@@ -21,6 +21,8 @@ pub struct ClassData {
     /// When this or a class that joined it was made, joined or came to be known more of, by
     /// [`Analysis::clock`].
     pub changed: u32,
+    /// The first op of the block that it was made for: whose value it is, or which rules began from.
+    pub origin: Option<u32>,
 }
 
 /// The analysis of the e-graph: tables, and facts bottom-up.
@@ -30,6 +32,8 @@ pub struct Analysis {
     pub tables: Tables,
     /// The time, which whoever looks for changes moves on.
     pub clock: u32,
+    /// What classes that are made now are made for, by its number among the ops of the block.
+    pub origin: Option<u32>,
 }
 
 /// The e-graph.
@@ -39,7 +43,11 @@ impl egg::Analysis<Node> for Analysis {
     type Data = ClassData;
 
     fn make(graph: &mut Graph, node: &Node, _: Id) -> ClassData {
-        let changed = graph.analysis.clock;
+        let Analysis {
+            clock: changed,
+            origin,
+            ..
+        } = graph.analysis;
         match node.head {
             Head::Leaf(index) => {
                 let ty = graph.analysis.tables.leaves[index as usize];
@@ -48,6 +56,7 @@ impl egg::Analysis<Node> for Analysis {
                     constant: None,
                     known: false,
                     changed,
+                    origin,
                 }
             }
             Head::Result(index) => {
@@ -59,6 +68,7 @@ impl egg::Analysis<Node> for Analysis {
                     constant: None,
                     known: tuple.known,
                     changed,
+                    origin,
                 }
             }
             Head::Op {
@@ -81,6 +91,7 @@ impl egg::Analysis<Node> for Analysis {
                     constant: constant.then_some(attrs),
                     known: constant || computed,
                     changed,
+                    origin,
                 }
             }
         }
@@ -97,6 +108,10 @@ impl egg::Analysis<Node> for Analysis {
         // It is also asked when nothing joins but what is known of operands changed: so too much
         // may be said to have changed, never too little.
         a.changed = self.clock;
+        a.origin = match (a.origin, b.origin) {
+            (Some(x), Some(y)) => Some(x.min(y)),
+            (x, y) => x.or(y),
+        };
         let told = |facts: &ClassData| (facts.constant, facts.known);
         DidMerge(told(a) != told(&before), told(a) != told(&b))
     }

@@ -57,6 +57,7 @@ pub fn add(
         let &[ty] = store.graph.types(id) else {
             continue;
         };
+        store.graph.analysis.origin = store.graph[id].data.origin;
         for node in store.graph[id].nodes.clone() {
             let home = Layout::of(ty);
             let keeps = keeps(store.graph, &node);

@@ -2,7 +2,8 @@
 //!
 //! An op of the input that was chosen stays where it is, with its name hints and its place in the
 //! text; a new one goes right before the first op that needs it. A new op is from where the values of its class are from,
-//! those that a change of layout makes of it too; else from where the op is from that needs it.
+//! those that a change of layout makes of it too; else from where the op is from that needs it, if that is one of the input;
+//! else from where the op is from that rules began from.
 
 use egg::Id;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -83,6 +84,14 @@ struct Rebuilder<'a> {
     made: usize,
 }
 
+/// Where an op is from.
+#[derive(Clone, Copy)]
+struct Place {
+    loc: Loc,
+    /// Whether it computes what an op of the input does.
+    known: bool,
+}
+
 impl Rebuilder<'_> {
     fn run(&mut self) {
         let ops: Vec<OpId> = self.ir.ops_in(self.program.block).collect();
@@ -101,7 +110,7 @@ impl Rebuilder<'_> {
                 needed.extend(captures(self.ir, op));
             }
             for id in needed.iter().filter_map(|value| classes.get(value)) {
-                self.class(*id, op, self.ir.loc(op));
+                self.class(*id, op, self.place(op));
             }
         }
         // What only other blocks need stands before the end.
@@ -109,7 +118,7 @@ impl Rebuilder<'_> {
         let end = end.filter(|op| !is_inside(self.ir, *op));
         if let Some(end) = end {
             for (_, id) in &roots {
-                self.class(*id, end, self.ir.loc(end));
+                self.class(*id, end, self.place(end));
             }
         }
         for (old, id) in &roots {
@@ -125,6 +134,13 @@ impl Rebuilder<'_> {
         }
     }
 
+    fn place(&self, op: OpId) -> Place {
+        Place {
+            loc: self.ir.loc(op),
+            known: true,
+        }
+    }
+
     /// An op of the input at its place: it stays if it was chosen.
     fn visit(&mut self, op: OpId) {
         let id = self.inside[&op];
@@ -132,12 +148,12 @@ impl Rebuilder<'_> {
         let node = canonical(self.graph, id);
         let chosen = self.choice.get(&class) == Some(&node);
         if chosen && self.homes.get(&node) == Some(&op) {
-            self.class(class, op, self.ir.loc(op));
+            self.class(class, op, self.place(op));
         }
     }
 
     /// Makes sure that a class stands before an op, for an op at a location; gives its results.
-    fn class(&mut self, id: Id, before: OpId, user: Loc) -> Vec<Value> {
+    fn class(&mut self, id: Id, before: OpId, user: Place) -> Vec<Value> {
         let id = self.graph.find(id);
         if let Some(done) = self.done.get(&id) {
             return done.clone();
@@ -159,14 +175,23 @@ impl Rebuilder<'_> {
         results
     }
 
-    fn op(&mut self, id: Id, node: &Node, before: OpId, user: Loc) -> Vec<Value> {
+    fn op(&mut self, id: Id, node: &Node, before: OpId, user: Place) -> Vec<Value> {
         let home = self.homes.get(node).copied();
         let named = self.named.get(&id).copied();
-        let source = home.or_else(|| self.ir.owner(named?));
-        let loc = source.map_or(user, |op| self.ir.loc(op));
+        let origin = || {
+            let number = self.graph[id].data.origin.filter(|_| !user.known)?;
+            Some(self.program.ops.get(number as usize)?.0)
+        };
+        let place = match (home.or_else(|| self.ir.owner(named?)), origin()) {
+            (Some(op), _) => self.place(op),
+            (None, origin) => Place {
+                loc: origin.map_or(user.loc, |op| self.ir.loc(op)),
+                known: false,
+            },
+        };
         let mut operands = Vec::new();
         for child in &node.children {
-            operands.push(self.class(*child, before, loc)[0]);
+            operands.push(self.class(*child, before, place)[0]);
         }
         if let Some(op) = home {
             let mut old: Vec<Value> = self.ir.operands(op).collect();
@@ -193,7 +218,7 @@ impl Rebuilder<'_> {
             self.kept.insert(op);
             return self.ir.results(op).collect();
         }
-        let op = self.make(node, &operands, loc, before);
+        let op = self.make(node, &operands, place.loc, before);
         if let Some(value) = named
             && self.ir.results(op).len() == 1
         {

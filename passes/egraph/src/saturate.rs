@@ -244,6 +244,8 @@ impl Saturation<'_> {
             return Ok(());
         }
         self.out.fired[at].matches += 1;
+        let root = found.roots.first();
+        self.graph.analysis.origin = root.and_then(|root| self.graph[*root].data.origin);
         let made = match add_right(self.graph, self.op_cache, rule, found) {
             Ok(made) => made,
             Err(Declined::Uncomputed) => return Ok(()),
@@ -294,6 +296,7 @@ impl Saturation<'_> {
                 if class.data.constant.is_some() || !is_new(id) && !operands().any(|c| is_new(*c)) {
                     continue;
                 }
+                self.graph.analysis.origin = class.data.origin;
                 for node in self.graph[id].nodes.clone() {
                     news |= self.fold_node(id, &node);
                 }

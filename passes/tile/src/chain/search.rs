@@ -149,19 +149,27 @@ fn chain_as(
     let mut best: Option<Found> = None;
     // Plans of stages are those of one core.
     let cores = Cores::most(cx);
-    for plan in plans.iter().filter(|plan| cx.suits(&root, plan)).cloned() {
-        // The root alone is a part of what a chain takes.
+    // Those first that take the least by their bounds: what is found early decides how many others are looked at.
+    let suits = plans.iter().filter(|plan| cx.suits(&root, plan));
+    let mut bounded: Vec<(i64, &Plan)> = suits
+        .map(|plan| {
+            let least = others.as_ref().map_or(0, |others| others.least(plan)) / cores;
+            let least = least.saturating_add(least / MARGIN);
+            (least.max(plan.cycles / cores), plan)
+        })
+        .collect();
+    bounded.sort_by_key(|(least, plan)| (*least, plan.cycles));
+    for (least, plan) in bounded {
         let most = best.as_ref().map_or(most, |best| best.cycles - 1);
-        if plan.cycles / cores > most {
-            why.get_or_insert_with(|| never("the last stage alone takes too long"));
+        if least > most && !told::asked() {
+            let text = match plan.cycles / cores > most {
+                true => "the last stage alone takes too long",
+                false => "its stages take too long",
+            };
+            why.get_or_insert_with(|| never(text));
             break;
         }
-        let least = others.as_ref().map_or(0, |others| others.least(&plan)) / cores;
-        let least = least.saturating_add(least / MARGIN);
-        if least > most && !told::asked() {
-            why.get_or_insert_with(|| never("its stages take too long"));
-            continue;
-        }
+        let plan = plan.clone();
         let division = (Arc::clone(&plan.space), plan.order.clone());
         match parts(cx, &root, plan, most, most.min(apart), overlap) {
             Err(other) => {

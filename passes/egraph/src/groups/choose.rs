@@ -113,6 +113,16 @@ pub struct Chosen {
     pub named: Option<(EGraph, Choice)>,
 }
 
+/// What a search for groups ended with.
+struct Searched {
+    /// The limit that it reached.
+    limit: Option<(&'static str, usize)>,
+    /// The best choice before it had more steps, or went by bounds.
+    earlier: Option<Solution>,
+    /// Times that extraction ran.
+    rounds: usize,
+}
+
 /// The share that is hoped for of what other groups with an anchor take, as a multiple of what was expected.
 const HOPE: f64 = 0.85;
 
@@ -141,68 +151,34 @@ pub fn choose(
         problem.price_all(&mut prices);
     }
     let mut best: Option<Solution> = None;
-    let mut rounds = 0;
-    // What each seed takes by its best groups. It may be no program any more: classes that it names have been united.
-    for seed in &seeds {
-        let inside = |groups: &Groups, at: usize| groups.is_inside(at, seed).then_some(1.0);
-        problem.settled(&inside, &mut best, &mut prices, terms);
-    }
-    // What products in one layout share, no price of one says: for each, a program that is cheap if they take less.
     let mut others: Vec<Solution> = Vec::new();
-    for layout in layouts(&problem.cutter.nodes) {
-        let favoured = |groups: &Groups, at: usize| Some(groups.share_in(at, layout));
-        others.extend(problem.settled(&favoured, &mut best, &mut prices, terms));
+    let (mut limit, mut rounds) = (None, 0);
+    // Where sums of prices mislead, more groups to choose from may be worse: what is found without them is compared whole.
+    for all in [false, true] {
+        if all && !problem.usual.contains(&false) {
+            break;
+        }
+        others.extend(best.clone());
+        let taken = |groups: &Groups, at: usize| all || groups.usual[at];
+        // What each seed takes by its best groups. It may be no program any more: classes that it names have been united.
+        for seed in &seeds {
+            let inside = |groups: &Groups, at: usize| {
+                (taken(groups, at) && groups.is_inside(at, seed)).then_some(1.0)
+            };
+            problem.settled(&inside, &mut best, &mut prices, terms);
+        }
+        // What products in one layout share, no price of one says: for each, a program that is cheap if they take less.
+        for layout in layouts(&problem.cutter.nodes) {
+            let favoured =
+                |groups: &Groups, at: usize| taken(groups, at).then(|| groups.share_in(at, layout));
+            others.extend(problem.settled(&favoured, &mut best, &mut prices, terms));
+        }
+        let share = |groups: &Groups, at: usize| taken(groups, at).then_some(1.0);
+        let found = problem.search(&share, &mut best, &mut prices, terms)?;
+        others.extend(found.earlier);
+        rounds += found.rounds;
+        limit = found.limit;
     }
-    // What extraction begins with is planned first; then it goes on as long as that brings something.
-    let (mut least_yet, mut last_gain) = (f64::INFINITY, 0);
-    let (mut steps, mut earlier) = (terms.steps, None);
-    // Whether it is known what there is to gain by what is expected, and the limit that keeps it from being looked for.
-    let (mut asked, mut kept_from) = (false, None);
-    let limit = loop {
-        if rounds - last_gain >= terms.rounds {
-            break Some(("rounds", terms.rounds));
-        }
-        let by_need = prices.count() < problem.all.len();
-        if prices.count() >= terms.plans && by_need {
-            break Some(("plans", terms.plans));
-        }
-        rounds += 1;
-        let solution = problem.solve(&|_| Some(1.0), best.as_ref(), steps)?;
-        let (least, bound) = (solution.cost, solution.bound);
-        let fresh = problem.price(&solution, &mut prices);
-        problem.offer(&mut best, solution);
-        let cost = best.as_ref().map_or(f64::INFINITY, |best| best.cost);
-        if cost < Terms::without(terms.gain) * least_yet {
-            (least_yet, last_gain) = (cost, rounds);
-        }
-        let near = Terms::without(terms.near);
-        if bound >= near * cost {
-            break kept_from;
-        }
-        // All that promises something is planned: what is left to find takes longer to find.
-        if fresh == 0 || least >= near * cost {
-            // What is expected misleads where much of what is left shares: where it leaves much to gain, bounds decide what is
-            // planned from here on. That many are planned then is only good where they are few.
-            let from = best.as_ref().filter(|_| problem.expects && !asked);
-            asked = true;
-            if let Some(from) = from
-                && problem.expected(from, terms.steps)? < Terms::without(terms.gap) * cost
-            {
-                if problem.all.len() <= terms.plans {
-                    earlier = earlier.or_else(|| best.clone());
-                    problem.expects = false;
-                    last_gain = rounds;
-                    continue;
-                }
-                kept_from = Some(("plans", terms.plans));
-            }
-            if steps >= terms.most_steps {
-                break kept_from;
-            }
-            earlier = earlier.or_else(|| best.clone());
-            steps = steps.saturating_mul(FARTHER).min(terms.most_steps);
-        }
-    };
     let Some(best) = best else {
         return Ok(None);
     };
@@ -214,7 +190,6 @@ pub fn choose(
         (groups, solution.choice.clone())
     });
     let counts = [problem.cuts.len(), prices.count(), rounds];
-    others.extend(earlier);
     let others = problem.others(&listed, others, &solution);
     Ok(program.map(|program| Chosen {
         program,
@@ -261,6 +236,8 @@ fn bound(problem: &Problem, best: &Solution, steps: u64) -> Result<f64, String> 
 struct Groups {
     cutter: Cutter,
     cuts: Vec<Cut>,
+    /// Whether each cut would be there without seeds, where there are no several layouts.
+    usual: Vec<bool>,
     /// What each cut is expected to take.
     guesses: Vec<f64>,
     /// What the ops of each cut are said to cost, where it is no nest.
@@ -357,12 +334,7 @@ impl Groups {
                 false => cost(graph, op_cache, model, node),
             });
         }
-        // Where each product is there in several layouts, they would push those of seeds out.
-        let seeds = match layouts(&candidates).is_empty() {
-            true => &[],
-            false => seeds,
-        };
-        let cutter = Cutter {
+        let mut cutter = Cutter {
             nodes: candidates,
             classes,
             moves,
@@ -370,10 +342,16 @@ impl Groups {
                 cuts: terms.cuts,
                 nodes: terms.nodes,
             },
-            seeds: seeds.to_vec(),
+            seeds: Vec::new(),
         };
+        // Where each product is there in several layouts, they would push those of seeds out of the usual ones.
+        let single = layouts(&cutter.nodes).is_empty();
+        let usual = single.then(|| cutter.cuts());
+        let usual: FxHashSet<Cut> = usual.into_iter().flatten().flatten().collect();
+        cutter.seeds = seeds.to_vec();
         let mut made = Self {
             cuts: Vec::new(),
+            usual: Vec::new(),
             guesses: Vec::new(),
             apart: Vec::new(),
             priced: Vec::new(),
@@ -415,6 +393,7 @@ impl Groups {
                 made.problem
                     .nodes
                     .push(tir_extraction::Node::new(class, cost, children));
+                made.usual.push(!single || usual.contains(&cut));
                 made.guesses.push(guess.max(cost));
                 made.apart.push(apart);
                 made.priced.push(own);
@@ -501,6 +480,73 @@ impl Groups {
             }
         }
         last
+    }
+
+    /// Extracts among groups that have a share, each at that share of its price, plans what is chosen, and goes on as long as that
+    /// brings something.
+    fn search(
+        &mut self,
+        share: &dyn Fn(&Self, usize) -> Option<f64>,
+        best: &mut Option<Solution>,
+        prices: &mut Prices<'_>,
+        terms: Terms,
+    ) -> Result<Searched, String> {
+        let mut rounds = 0;
+        self.expects = true;
+        let (mut least_yet, mut last_gain) = (f64::INFINITY, 0);
+        let (mut steps, mut earlier) = (terms.steps, None);
+        // Whether it is known what there is to gain by what is expected, and the limit that keeps it from being looked for.
+        let (mut asked, mut kept_from) = (false, None);
+        let limit = loop {
+            if rounds - last_gain >= terms.rounds {
+                break Some(("rounds", terms.rounds));
+            }
+            let by_need = prices.count() < self.all.len();
+            if prices.count() >= terms.plans && by_need {
+                break Some(("plans", terms.plans));
+            }
+            rounds += 1;
+            let solution = self.solve(&|at| share(self, at), best.as_ref(), steps)?;
+            let (least, bound) = (solution.cost, solution.bound);
+            let fresh = self.price(&solution, prices);
+            self.offer(best, solution);
+            let cost = best.as_ref().map_or(f64::INFINITY, |best| best.cost);
+            if cost < Terms::without(terms.gain) * least_yet {
+                (least_yet, last_gain) = (cost, rounds);
+            }
+            let near = Terms::without(terms.near);
+            if bound >= near * cost {
+                break kept_from;
+            }
+            // All that promises something is planned: what is left to find takes longer to find.
+            if fresh == 0 || least >= near * cost {
+                // What is expected misleads where much of what is left shares: where it leaves much to gain, bounds decide what is
+                // planned from here on. That many are planned then is only good where they are few.
+                let from = best.as_ref().filter(|_| self.expects && !asked);
+                asked = true;
+                if let Some(from) = from
+                    && self.expected(from, terms.steps)? < Terms::without(terms.gap) * cost
+                {
+                    if self.all.len() <= terms.plans {
+                        earlier = earlier.or_else(|| best.clone());
+                        self.expects = false;
+                        last_gain = rounds;
+                        continue;
+                    }
+                    kept_from = Some(("plans", terms.plans));
+                }
+                if steps >= terms.most_steps {
+                    break kept_from;
+                }
+                earlier = earlier.or_else(|| best.clone());
+                steps = steps.saturating_mul(FARTHER).min(terms.most_steps);
+            }
+        };
+        Ok(Searched {
+            limit,
+            earlier,
+            rounds,
+        })
     }
 
     /// Whether a group is of nodes of a set, or of what is by itself in any case.

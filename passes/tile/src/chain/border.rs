@@ -149,8 +149,8 @@ pub(super) fn border(
             continue;
         }
         let Some((t, sequences)) = along_one(tile, &free) else {
-            // Beyond the end lies what is computed for results that are dropped.
-            if !padded && low >= 0 {
+            // Beyond the ends lies what is computed for results that are dropped.
+            if !padded && (low >= 0 || low != high) {
                 continue;
             }
             // Of a dimension in blocks what the last one has beyond the end.
@@ -202,7 +202,8 @@ pub(super) fn border(
         };
         let block = unit.filter(|(u, _)| *u == t).map(|(_, size)| size);
         if !padded {
-            if low < 0 {
+            // What moves there is computed for rows of the reader that are filled behind.
+            if low < 0 && low == high {
                 return Err("a tile begins outside of the tensor");
             }
             // No more than there is, where the tile stands still; what is read beyond all the same is

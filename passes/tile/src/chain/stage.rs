@@ -481,7 +481,7 @@ impl Context<'_> {
     /// A producer with a plan and what is computed for it in turn.
     fn stage(&self, mut group: Group, space: tir::Name, loops: &[Around]) -> Result<Stage, No> {
         self.mark(&mut group);
-        let mut why = No::Never("no unit computes it in the order of the tile");
+        let mut why: Option<No> = None;
         let plans = self.plans(&group);
         let here = |plan: &&Plan| plan.held == space;
         let loaded = plans.iter().filter(here).map(|plan| plan.loaded(&group));
@@ -506,10 +506,14 @@ impl Context<'_> {
                 // A loop over parts of sums is not cut.
                 Err(No::Cut { level, .. }) if level >= loops.len() => {}
                 Err(cut @ No::Cut { .. }) => return Err(cut),
-                Err(other) => why = other,
+                // The quickest way says why.
+                Err(other) => {
+                    why.get_or_insert(other);
+                }
             }
         }
-        Err(why)
+        let none = No::Never("no unit computes it in the order of the tile");
+        Err(why.unwrap_or(none))
     }
 
     /// A stage of one segment: all its operands that others compute are computed.

@@ -38,7 +38,8 @@ pass! {
         /// that are read and written most often for each nest that they are held, as OnSRAM pins them, whatever nests are
         /// with them, also between nests of one stage each.
         pub near_policy: String = "cycles".to_string(),
-        /// Maximum number of tilings estimated for the last stage of several.
+        /// Maximum number of tilings estimated for the last stage of several. Twice as many in a row that bring nothing end the
+        /// search, and half as many while nothing is quicker than stages apart.
         pub max_roots: usize = 48,
         /// Print so many candidates for each group's tiles, the quickest first, with their estimates:
         /// cycles by cause, bytes of near memory, the tile of each iterator, the loops around; and of

@@ -9,6 +9,7 @@
 mod favour;
 mod prices;
 mod program;
+mod search;
 
 use egg::Id;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -113,21 +114,8 @@ pub struct Chosen {
     pub named: Option<(EGraph, Choice)>,
 }
 
-/// What a search for groups ended with.
-struct Searched {
-    /// The limit that it reached.
-    limit: Option<(&'static str, usize)>,
-    /// The best choice before it had more steps, or went by bounds.
-    earlier: Option<Solution>,
-    /// Times that extraction ran.
-    rounds: usize,
-}
-
 /// The share that is hoped for of what other groups with an anchor take, as a multiple of what was expected.
 const HOPE: f64 = 0.85;
-
-/// So many times the steps has an extraction behind one that found nothing to plan.
-const FARTHER: u64 = 5;
 
 /// Chooses groups so that their cycles are few; `None` where what groups agree about makes no program. With a prefix of
 /// names, gives the groups, too.
@@ -457,96 +445,6 @@ impl Groups {
             }
         }
         bound(&problem, best, steps)
-    }
-
-    /// The choice of groups that have a share, each at that share of its price, all of it planned; it is offered as it is.
-    fn settled(
-        &mut self,
-        share: &dyn Fn(&Self, usize) -> Option<f64>,
-        best: &mut Option<Solution>,
-        prices: &mut Prices<'_>,
-        terms: Terms,
-    ) -> Option<Solution> {
-        let mut last = None;
-        for _ in 0..terms.rounds {
-            let Ok(solution) = self.solve(&|at| share(self, at), None, terms.steps) else {
-                break;
-            };
-            let fresh = self.price(&solution, prices);
-            self.offer(best, solution.clone());
-            last = Some(solution);
-            if fresh == 0 || prices.count() >= terms.plans {
-                break;
-            }
-        }
-        last
-    }
-
-    /// Extracts among groups that have a share, each at that share of its price, plans what is chosen, and goes on as long as that
-    /// brings something.
-    fn search(
-        &mut self,
-        share: &dyn Fn(&Self, usize) -> Option<f64>,
-        best: &mut Option<Solution>,
-        prices: &mut Prices<'_>,
-        terms: Terms,
-    ) -> Result<Searched, String> {
-        let mut rounds = 0;
-        self.expects = true;
-        let (mut least_yet, mut last_gain) = (f64::INFINITY, 0);
-        let (mut steps, mut earlier) = (terms.steps, None);
-        // Whether it is known what there is to gain by what is expected, and the limit that keeps it from being looked for.
-        let (mut asked, mut kept_from) = (false, None);
-        let limit = loop {
-            if rounds - last_gain >= terms.rounds {
-                break Some(("rounds", terms.rounds));
-            }
-            let by_need = prices.count() < self.all.len();
-            if prices.count() >= terms.plans && by_need {
-                break Some(("plans", terms.plans));
-            }
-            rounds += 1;
-            let solution = self.solve(&|at| share(self, at), best.as_ref(), steps)?;
-            let (least, bound) = (solution.cost, solution.bound);
-            let fresh = self.price(&solution, prices);
-            self.offer(best, solution);
-            let cost = best.as_ref().map_or(f64::INFINITY, |best| best.cost);
-            if cost < Terms::without(terms.gain) * least_yet {
-                (least_yet, last_gain) = (cost, rounds);
-            }
-            let near = Terms::without(terms.near);
-            if bound >= near * cost {
-                break kept_from;
-            }
-            // All that promises something is planned: what is left to find takes longer to find.
-            if fresh == 0 || least >= near * cost {
-                // What is expected misleads where much of what is left shares: where it leaves much to gain, bounds decide what is
-                // planned from here on. That many are planned then is only good where they are few.
-                let from = best.as_ref().filter(|_| self.expects && !asked);
-                asked = true;
-                if let Some(from) = from
-                    && self.expected(from, terms.steps)? < Terms::without(terms.gap) * cost
-                {
-                    if self.all.len() <= terms.plans {
-                        earlier = earlier.or_else(|| best.clone());
-                        self.expects = false;
-                        last_gain = rounds;
-                        continue;
-                    }
-                    kept_from = Some(("plans", terms.plans));
-                }
-                if steps >= terms.most_steps {
-                    break kept_from;
-                }
-                earlier = earlier.or_else(|| best.clone());
-                steps = steps.saturating_mul(FARTHER).min(terms.most_steps);
-            }
-        };
-        Ok(Searched {
-            limit,
-            earlier,
-            rounds,
-        })
     }
 
     /// Whether a group is of nodes of a set, or of what is by itself in any case.

@@ -26,6 +26,10 @@ pub(super) const MARGIN: i64 = 12;
 /// Rows that stay are no gain by more than so many times.
 const RINGS: i64 = 2;
 
+/// So many times the divisions that are estimated in full may bring nothing, one after the other, where a chain is quicker than its
+/// groups apart; one in so many of them where none is yet.
+const PATIENCE: usize = 2;
+
 /// A chain and what it costs.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
@@ -159,6 +163,8 @@ fn chain_as(
         })
         .collect();
     bounded.sort_by_key(|(least, plan)| (*least, plan.cycles));
+    // How many are found in a row that bring nothing.
+    let mut idle = 0;
     for (least, plan) in bounded {
         let most = best.as_ref().map_or(most, |best| best.cycles - 1);
         if least > most && !told::asked() {
@@ -191,8 +197,18 @@ fn chain_as(
                     in_order: cx.target.info.in_order,
                     division: format!("tiles {:?} in loops {:?}", division.0.tile, division.1),
                 });
+                idle += 1;
                 if best.as_ref().is_none_or(|best| found.cycles < best.cycles) {
                     best = Some(found);
+                    idle = 0;
+                }
+                let gains = best.as_ref().is_some_and(|best| best.cycles < apart);
+                let patience = match gains {
+                    true => cx.budget.limit.saturating_mul(PATIENCE),
+                    false => cx.budget.limit / PATIENCE,
+                };
+                if idle >= patience.max(1) && !told::asked() {
+                    break;
                 }
             }
         }

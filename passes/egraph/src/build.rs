@@ -38,6 +38,8 @@ impl Program {
         graph: &mut Graph,
         leaves: FxHashMap<Value, Id>,
     ) -> Option<(Vec<Id>, FxHashMap<Value, Id>)> {
+        // Another block's ops are none of this one.
+        graph.analysis.origin = None;
         let mut values = leaves;
         let mut ops = Vec::new();
         for op in ir.ops_in(block).filter(|op| is_inside(ir, *op)) {

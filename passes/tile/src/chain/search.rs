@@ -153,27 +153,27 @@ fn chain_as(
     let mut best: Option<Found> = None;
     // Plans of stages are those of one core.
     let cores = Cores::most(cx);
-    // Those first that take the least by their bounds: what is found early decides how many others are looked at.
+    // Those first that take the least by their bounds: what is found early decides how many others are looked at. What the root
+    // takes alone is no bound, but what is far above is not looked at.
     let suits = plans.iter().filter(|plan| cx.suits(&root, plan));
     let mut bounded: Vec<(i64, &Plan)> = suits
         .map(|plan| {
             let least = others.as_ref().map_or(0, |others| others.least(plan)) / cores;
-            let least = least.saturating_add(least / MARGIN);
-            (least.max(plan.cycles / cores), plan)
+            (least.saturating_add(least / MARGIN), plan)
         })
         .collect();
-    bounded.sort_by_key(|(least, plan)| (*least, plan.cycles));
+    bounded.sort_by_key(|(least, plan)| (plan.cycles / cores).max(*least));
     // How many are found in a row that bring nothing.
     let mut idle = 0;
     for (least, plan) in bounded {
         let most = best.as_ref().map_or(most, |best| best.cycles - 1);
+        if plan.cycles / cores > most {
+            why.get_or_insert_with(|| never("the last stage alone takes too long"));
+            continue;
+        }
         if least > most && !told::asked() {
-            let text = match plan.cycles / cores > most {
-                true => "the last stage alone takes too long",
-                false => "its stages take too long",
-            };
-            why.get_or_insert_with(|| never(text));
-            break;
+            why.get_or_insert_with(|| never("its stages take too long"));
+            continue;
         }
         let plan = plan.clone();
         let division = (Arc::clone(&plan.space), plan.order.clone());

@@ -130,7 +130,9 @@ fn run_all<'p>(
                 loop {
                     let next = waiting.lock().map(|mut waiting| waiting.next());
                     let Ok(Some(program)) = next else { break };
-                    let good = show(program, start(program));
+                    let begin = Instant::now();
+                    let output = start(program);
+                    let good = show(program, output, begin.elapsed().as_secs());
                     if let (false, Ok(mut failed)) = (good, failed.lock()) {
                         failed.push(program);
                     }
@@ -143,8 +145,8 @@ fn run_all<'p>(
     failed
 }
 
-/// Prints how a program ended, and all that it said if it failed; whether it passed.
-fn show(program: &Program, output: std::io::Result<Output>) -> bool {
+/// Prints how a program ended, after how many seconds, and all that it printed if it failed; whether it passed.
+fn show(program: &Program, output: std::io::Result<Output>, seconds: u64) -> bool {
     let name = relative(&crate::root(), &program.source);
     let output = match output {
         Ok(output) => output,
@@ -158,7 +160,7 @@ fn show(program: &Program, output: std::io::Result<Output>) -> bool {
         String::from_utf8_lossy(&output.stderr),
     );
     let good = output.status.success();
-    let said = if good {
+    let text = if good {
         let results = stdout
             .lines()
             .filter(|line| line.starts_with("test result"));
@@ -166,7 +168,7 @@ fn show(program: &Program, output: std::io::Result<Output>) -> bool {
     } else {
         format!("{stdout}{stderr}{}\n", output.status)
     };
-    print!("{name}\n{said}");
+    print!("{name}, {seconds} s\n{text}");
     good
 }
 

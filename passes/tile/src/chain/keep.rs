@@ -28,7 +28,26 @@ struct Candidate {
 /// is loaded once, so they are kept at the same time.
 pub(super) fn keep(cx: &Context<'_>, root: &mut Stage, cost: &mut Cost, most: Option<i64>) {
     let thread = i64::try_from(cx.target.info.thread_cycles(1)).unwrap_or(i64::MAX);
-    loop {
+    // What is loaded before all loops as it is, and what may stay: what is kept changes nothing of the others.
+    let mut there: Vec<Loaded> = Vec::new();
+    let mut all: Vec<Candidate> = Vec::new();
+    let mut number = 0;
+    each(root, &mut |stage| {
+        for operand in 0..stage.group.operands.len() {
+            there.extend(Loaded::of(stage, operand));
+            let found = kept(cx, stage, operand).into_iter();
+            all.extend(found.map(|(old, new)| Candidate {
+                place: (number, operand),
+                loaded: Loaded::with(stage, operand, &new.tile).filter(|_| new.level == 0),
+                old,
+                new,
+                single: stage.plan.single[operand],
+                space: stage.plan.spaces[operand],
+            }));
+        }
+        number += 1;
+    });
+    while !all.is_empty() {
         let spaces = cx.target.info.spaces.iter();
         let left = |space: &SpaceInfo| cx.budget.free(space).saturating_sub(used(root, space.name));
         let left: Vec<(Name, i64)> = spaces.map(|space| (space.name, left(space))).collect();
@@ -36,25 +55,6 @@ pub(super) fn keep(cx: &Context<'_>, root: &mut Stage, cost: &mut Cost, most: Op
             let space = left.iter().find(|(space, _)| *space == name);
             space.map_or(0, |(_, bytes)| *bytes)
         };
-        let mut all: Vec<Candidate> = Vec::new();
-        // What is loaded before all loops as it is.
-        let mut there: Vec<Loaded> = Vec::new();
-        let mut number = 0;
-        each(root, &mut |stage| {
-            for operand in 0..stage.group.operands.len() {
-                there.extend(Loaded::of(stage, operand));
-                let found = kept(cx, stage, operand).into_iter();
-                all.extend(found.map(|(old, new)| Candidate {
-                    place: (number, operand),
-                    loaded: Loaded::with(stage, operand, &new.tile).filter(|_| new.level == 0),
-                    old,
-                    new,
-                    single: stage.plan.single[operand],
-                    space: stage.plan.spaces[operand],
-                }));
-            }
-            number += 1;
-        });
         let mut best: Option<(i64, Vec<usize>, Cost)> = None;
         for (i, own) in all.iter().enumerate() {
             let same = |j: &usize| *j == i || own.loaded.is_some() && all[*j].loaded == own.loaded;
@@ -118,9 +118,12 @@ pub(super) fn keep(cx: &Context<'_>, root: &mut Stage, cost: &mut Cost, most: Op
             for Candidate { place, new, .. } in own.filter(|own| own.place.0 == number) {
                 stage.plan.single[place.1] &= new.level > 0;
                 stage.plan.keep(place.1, new.clone());
+                there.extend(Loaded::of(stage, place.1));
             }
             number += 1;
         });
+        let places: Vec<(usize, usize)> = chosen.iter().map(|j| all[*j].place).collect();
+        all.retain(|own| !places.contains(&own.place));
         *cost = then;
     }
 }

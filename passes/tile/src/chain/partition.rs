@@ -278,6 +278,7 @@ pub fn partition(
         // Other ways are looked at for the chains that are taken.
         joint: Some(false),
         homes: &homes,
+        seen: None,
     };
     let mut chains = Chains::default();
     // Of the chains that begin with each group, how many groups they have, and their cycles.

@@ -13,10 +13,11 @@ use super::least::Others;
 use super::pipeline::pipelines;
 use super::resident::{PLENTY, SLACK};
 use super::ring::{Rows, turn};
-use super::stage::{Around, Context, No};
+use super::stage::{Around, Context, No, Seen};
 use super::told::{self, Bounded};
 use super::{Made, Segment, Stage};
-use crate::group::Group;
+use crate::group::{Group, Operand};
+use crate::layout::Axis;
 use crate::plan::listing::line;
 use crate::plan::{Cost, Excess, Plan};
 
@@ -245,6 +246,8 @@ const PARTS: usize = 8;
 struct Whole {
     /// Bytes that each loads for a tile.
     loads: Vec<i64>,
+    /// Bytes of these that are as many where rows of windows stay: weights.
+    rowless: i64,
     /// Bytes of the tiles that they compute for one another.
     between: i64,
     /// What all stages take one after the other.
@@ -329,24 +332,29 @@ fn complete(
     producers: &mut Whole,
 ) -> Result<Found, Refused> {
     let parts = has_parts(cx);
+    // The same stages again where there is nothing that engines could fill, or no rows that could stay, are passed over.
+    let seen = Seen::default();
     let with = |rows: Rows, engines: bool, shares: bool, producers: &mut Whole| {
         let cx = Context {
             rows,
             engines,
             shares,
+            seen: Some(&seen),
             ..*cx
         };
         made(&cx, root, plan.clone(), producers)
     };
     let mut best = with(Rows::Anew, false, false, producers);
+    let other = (seen.fills.get(), seen.rows.get());
     let hopeless = match &best {
         Ok(found) => found.cycles / RINGS > most,
-        // What rows and fills change is what producers load and compute for one another: the root reads the same.
+        // What rows and fills change is what producers load of rows and compute for one another: the root reads the same.
         Err(Refused::TooLarge(Excess { needed, free, .. })) => {
             let less = producers
                 .loads
                 .iter()
                 .fold(producers.between, |sum, own| sum.saturating_add(*own));
+            let less = less.saturating_sub(producers.rowless);
             needed.saturating_sub(less) > *free
         }
         Err(Refused::Never(_)) => true,
@@ -363,7 +371,7 @@ fn complete(
         if shares && (!parts || shared) {
             break;
         }
-        let engines = overlap;
+        let engines = overlap && (shares || other.0);
         if (shares || engines)
             && let Ok(found) = with(Rows::Anew, engines, shares, &mut Whole::default())
             && better(&best, &found)
@@ -371,7 +379,7 @@ fn complete(
             best = Ok(found);
         }
         for again in [false, true] {
-            if !overlap || shared {
+            if !overlap || shared || !shares && !other.1 {
                 break;
             }
             let rows = Rows::Stay { again };
@@ -458,6 +466,7 @@ fn made(
             loads,
             between,
             serial: sum,
+            ..
         } = &mut *producers;
         sum.add(&serial(&stage.plan));
         if stage.group.into.is_some() {
@@ -468,6 +477,7 @@ fn made(
             *between = made.fold(*between, i64::saturating_add);
         }
     });
+    producers.rowless = rowless(&stage, &vec![false; root.domain.len()]);
     each(&mut stage, &mut |stage| turn(cx, stage));
     let others = pipelines(cx, &stage);
     let mut best = match rings || cx.shares || stage.is_running() {
@@ -513,6 +523,37 @@ fn made(
         cycles,
         plan: first,
     })
+}
+
+/// Bytes that the producers of a stage load for a tile whichever rows of windows they compute, given which iterators of the stage
+/// count fewer points where such rows stay.
+fn rowless(stage: &Stage, fewer: &[bool]) -> i64 {
+    let of = |made: &Made| {
+        let tile = &stage.plan.tiles[made.operand];
+        let rows = tile.dims.iter().map(|dim| {
+            let form = &tile.forms[dim.source.0];
+            let counts = (0..fewer.len()).any(|d| fewer[d] && form.at(d) != 0);
+            counts || matches!(dim.axis, Axis::Window(_))
+        });
+        let rows: Vec<bool> = rows.collect();
+        let parts = made.parts.iter().map(|part| {
+            let group = &part.group;
+            let mut fewer = vec![made.between.is_some(); group.domain.len()];
+            let own = fewer.iter_mut().skip(group.outer).zip(&rows);
+            own.for_each(|(fewer, rows)| *fewer |= rows);
+            let still = |operand: &Operand| {
+                let exprs = &operand.map.exprs;
+                let mut used = (0..fewer.len()).filter(|d| exprs.iter().any(|at| at.uses(*d)));
+                !operand.made && !used.any(|d| fewer[d])
+            };
+            let operands = group.operands.iter().zip(&part.plan.holders);
+            let loaded = operands.filter(|(operand, _)| still(operand));
+            let loaded = loaded.fold(0, |sum: i64, (_, holder)| sum.saturating_add(holder.one));
+            loaded.saturating_add(rowless(part, &fewer))
+        });
+        parts.fold(0, i64::saturating_add)
+    };
+    stage.made().map(of).fold(0, i64::saturating_add)
 }
 
 /// What is computed for the root in each segment of a loop.

@@ -1,6 +1,7 @@
 //! Makes a group the producer of a tile: its iteration space is rewritten over the loops around the tile and the
 //! tile's dimensions.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -30,6 +31,15 @@ pub(super) struct Maker<'a> {
 /// Who computes the tensors that stages of a chain read.
 pub(super) type Makers<'a> = HashMap<Value, Vec<Maker<'a>>>;
 
+/// Which other ways there were while stages were made: where there was none, the other way is the same one.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// Rows of windows that could stay.
+    pub(super) rows: Cell<bool>,
+    /// What lies outside of tensors that engines could fill.
+    pub(super) fills: Cell<bool>,
+}
+
 /// What stages are planned with.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
@@ -51,6 +61,8 @@ pub(super) struct Context<'a> {
     pub(super) joint: Option<bool>,
     /// The tensors that lie in near memory for longer than a nest, and how.
     pub(super) homes: &'a Homes,
+    /// Where to say what other ways there are, if someone asks.
+    pub(super) seen: Option<&'a Seen>,
 }
 
 /// How tensors lie in near memory that do so for longer than a nest.
@@ -120,12 +132,15 @@ impl Context<'_> {
         }
         let elements = sizes.iter().copied().fold(1, i64::saturating_mul);
         let engine = self.target.info.fills(space, elements)?;
-        let engine = Some(engine).filter(|_| self.engines)?;
         let (mut dims, along) = Fill::pieces(sizes);
         if stays && along.is_some() {
             dims -= 1;
         }
-        (dims as i64 <= engine.dims).then_some(engine.name)
+        let fills = dims as i64 <= engine.dims;
+        if let Some(seen) = self.seen.filter(|_| fills) {
+            seen.fills.set(true);
+        }
+        (fills && self.engines).then_some(engine.name)
     }
 
     /// The fills of what stays as transfers that engines take.
@@ -187,9 +202,15 @@ impl Context<'_> {
         let makers = &self.makers[&operand.source];
         let level = plan.level(number);
         let mut loops = loops[..level].to_vec();
+        let ring = || Ring::of(plan, number, operand, &loops);
         let (ring, again) = match self.rows {
-            Rows::Anew => (None, false),
-            Rows::Stay { again } => (Ring::of(plan, number, operand, &loops), again),
+            Rows::Anew => {
+                if let Some(seen) = self.seen.filter(|seen| !seen.rows.get()) {
+                    seen.rows.set(ring().is_some());
+                }
+                (None, false)
+            }
+            Rows::Stay { again } => (ring(), again),
         };
         let again = again && ring.is_some();
         if let Some(ring) = &ring {

@@ -80,6 +80,7 @@ impl Planner<'_> {
             most: i64::MAX,
             joint: None,
             homes,
+            seen: None,
         }
     }
 

@@ -107,6 +107,26 @@ impl Loc {
         }
     }
 
+    /// The location of what was made of things from these places, as MLIR's `FusedLoc::get` has it: each place once, parts of
+    /// fused locations without metadata among them; a place by itself if it is the only one, unknown if there is none.
+    pub fn fused(parts: impl IntoIterator<Item = Self>) -> Self {
+        fn add(part: Loc, all: &mut Vec<Loc>) {
+            match part.data() {
+                LocData::Unknown => {}
+                LocData::Fused(None, parts) => parts.into_iter().for_each(|part| add(part, all)),
+                _ if all.contains(&part) => {}
+                _ => all.push(part),
+            }
+        }
+        let mut all = Vec::new();
+        parts.into_iter().for_each(|part| add(part, &mut all));
+        match all[..] {
+            [] => Self::UNKNOWN,
+            [only] => only,
+            _ => Self::new(LocData::Fused(None, all)),
+        }
+    }
+
     /// What it says.
     pub fn data(self) -> LocData {
         match self.file {
@@ -209,5 +229,29 @@ impl fmt::Display for Loc {
 impl fmt::Debug for Loc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Loc, LocData};
+    use crate::name::Name;
+
+    #[test]
+    fn fused_locations_are_flat_and_say_each_place_once() {
+        let named = |name: &str| Loc::new(LocData::Named(Name::new(name), Loc::UNKNOWN));
+        let (a, b, c) = (named("a"), named("b"), named("c"));
+        let ab = Loc::fused([a, b]);
+        assert_eq!(ab.to_string(), r#"loc(fused["a", "b"])"#);
+        let all = Loc::fused([ab, Loc::UNKNOWN, Loc::fused([c, b]), named("a")]);
+        assert_eq!(all.to_string(), r#"loc(fused["a", "b", "c"])"#);
+        assert_eq!(Loc::fused([a, named("a"), Loc::UNKNOWN]), a);
+        assert_eq!(Loc::fused([Loc::UNKNOWN]), Loc::UNKNOWN);
+        // What has metadata says something of its own.
+        let own = Loc::new(LocData::Fused(Some(crate::attrs::Attr::unit()), vec![a]));
+        assert_eq!(
+            Loc::fused([own, a]).to_string(),
+            r#"loc(fused[fused<unit>["a"], "a"])"#
+        );
     }
 }

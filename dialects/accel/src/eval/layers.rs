@@ -150,7 +150,13 @@ fn name(layers: &mut [Layer], works: &[bool], work: &Workload) -> Vec<Vec<usize>
         let macs = operators.clone().map(|l| l.macs + l.lane_macs);
         layer.macs = (!parts.is_empty()).then(|| macs.sum());
         let products = operators.clone().filter(|l| l.macs + l.lane_macs > 0);
-        let names: Vec<&str> = products.map(|l| l.name.as_str()).collect();
+        // An operator of several products, as a recurrent one is, is named once.
+        let mut names: Vec<&str> = Vec::new();
+        for product in products {
+            if !names.contains(&product.name.as_str()) {
+                names.push(&product.name);
+            }
+        }
         let first = operators.map(|l| &l.name).next();
         layer.name = match (&names[..], first, layer.at.first()) {
             ([_, ..], ..) => names.join(" + "),

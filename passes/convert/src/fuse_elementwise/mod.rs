@@ -4,8 +4,7 @@ mod collapsed;
 mod parts;
 
 use tir::{
-    AffineMap, At, Ir, Loc, LocData, Mapping, OpId, Pass, PassCx, PassResult, Rets, Type, Value,
-    pass,
+    AffineMap, At, Ir, Loc, Mapping, OpId, Pass, PassCx, PassResult, Rets, Type, Value, pass,
 };
 use tir_tensor::{Generic, Yield};
 
@@ -166,10 +165,7 @@ fn rebuild(
     let values = append(ir, second, At::End(block), &mut map, &given);
     ir.add(block, Yield { values });
 
-    let loc = Loc::new(LocData::Fused(
-        None,
-        vec![ir.loc(producer), ir.loc(consumer)],
-    ));
+    let loc = Loc::fused([ir.loc(producer), ir.loc(consumer)]);
     let outs = second
         .indexing_maps
         .iter()

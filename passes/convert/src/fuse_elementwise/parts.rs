@@ -1,9 +1,7 @@
 //! Elementwise nests behind a tensor that is put together from parts: computed where the parts are. What several nests
 //! compute at once, each a part of the tensor, so needs no second pass over it.
 
-use tir::{
-    AffineExpr as E, AffineMap, At, Ir, Loc, LocData, Mapping, OpId, Ret, Rets, Type, Value,
-};
+use tir::{AffineExpr as E, AffineMap, At, Ir, Loc, Mapping, OpId, Ret, Rets, Type, Value};
 use tir_tensor::{Empty, ExtractSlice, Generic, InsertSlice, Yield};
 
 use super::{append, is_elementwise, place};
@@ -238,9 +236,9 @@ fn rebuild(
     ir.add(block, Yield { values });
     let domain = own.domain(ir).ok()?;
     let results: Vec<Type> = outputs.iter().map(|v| ir.ty(*v)).collect();
-    let locs = vec![ir.loc(maker.op), ir.loc(op)];
+    let loc = Loc::fused([ir.loc(maker.op), ir.loc(op)]);
     let mut b = ir.at(At::Before(maker.op));
-    b.loc = Loc::new(LocData::Fused(None, locs));
+    b.loc = loc;
     let maps = inputs.iter().map(|(_, map)| map.clone());
     let outs = own.indexing_maps.iter().skip(own.inputs.len()).cloned();
     Some(b.add(Generic {

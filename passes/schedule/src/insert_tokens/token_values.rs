@@ -135,7 +135,14 @@ impl<'a> TokenValues<'a> {
         match after_group(self.ir, op) {
             Some(group) => edit::set_group(self.ir, op, group, &tokens),
             None => {
-                self.ir.add(At::Before(op), DmaWait { tokens });
+                let started = tokens.first().and_then(|token| self.ir.owner(*token));
+                let started = started.map(|start| self.ir.loc(start));
+                let mut b = self.ir.at(At::Before(op));
+                // What ends a function may be from nowhere: the wait is for what was started last.
+                if let Some(started) = started.filter(|_| b.loc.is_unknown()) {
+                    b.loc = started;
+                }
+                b.add(DmaWait { tokens });
             }
         }
     }

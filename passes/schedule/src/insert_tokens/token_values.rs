@@ -138,7 +138,7 @@ impl<'a> TokenValues<'a> {
                 let started = tokens.first().and_then(|token| self.ir.owner(*token));
                 let started = started.map(|start| self.ir.loc(start));
                 let mut b = self.ir.at(At::Before(op));
-                // What ends a function may be from nowhere: the wait is for what was started last.
+                // What ends a function may be from nowhere: its wait is from where something is that it waits for.
                 if let Some(started) = started.filter(|_| b.loc.is_unknown()) {
                     b.loc = started;
                 }

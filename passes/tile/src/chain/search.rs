@@ -345,7 +345,6 @@ fn complete(
         made(&cx, root, plan.clone(), producers)
     };
     let mut best = with(Rows::Anew, false, false, producers);
-    let other = (seen.fills.get(), seen.rows.get());
     let hopeless = match &best {
         Ok(found) => found.cycles / RINGS > most,
         // What rows and fills change is what producers load of rows and compute for one another: the root reads the same.
@@ -371,7 +370,7 @@ fn complete(
         if shares && (!parts || shared) {
             break;
         }
-        let engines = overlap && (shares || other.0);
+        let engines = overlap && (shares || seen.fills.get());
         if (shares || engines)
             && let Ok(found) = with(Rows::Anew, engines, shares, &mut Whole::default())
             && better(&best, &found)
@@ -379,7 +378,8 @@ fn complete(
             best = Ok(found);
         }
         for again in [false, true] {
-            if !overlap || shared || !shares && !other.1 {
+            // By now stages were made whose borders are filled as they are here.
+            if !overlap || shared || !seen.rows.get() {
                 break;
             }
             let rows = Rows::Stay { again };

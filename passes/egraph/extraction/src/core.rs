@@ -31,6 +31,8 @@ pub(crate) struct CoreNode {
     pub children: Vec<u32>,
     /// The node of the problem that it stands for.
     pub origin: usize,
+    /// The pairs of landmarks that meet in it.
+    pub meets: Vec<u32>,
 }
 
 /// Classes and nodes that no other component shares; every class can be computed and is reached
@@ -50,6 +52,10 @@ pub(crate) struct Core {
     pub users: Lists,
     /// The nodes that need nothing.
     pub leaves: Vec<u32>,
+    /// Pair of landmarks to the nodes where they meet.
+    pub meetings: Lists,
+    /// How many pairs.
+    pub pairs: usize,
 }
 
 impl Core {
@@ -66,6 +72,17 @@ impl Core {
                 leaves.push(i as u32);
             }
         }
+        let mut pairs: Vec<u32> = parts.iter().flat_map(|p| p.meets.clone()).collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        let mut meetings = vec![Vec::new(); pairs.len()];
+        for (i, part) in parts.iter().enumerate() {
+            for pair in &part.meets {
+                if let Ok(at) = pairs.binary_search(pair) {
+                    meetings[at].push(i as u32);
+                }
+            }
+        }
         let children: Vec<Vec<u32>> = parts.iter().map(|p| p.children.clone()).collect();
         Core {
             classes,
@@ -77,6 +94,8 @@ impl Core {
             members: Lists::new(&members),
             users: Lists::new(&users),
             leaves,
+            meetings: Lists::new(&meetings),
+            pairs: pairs.len(),
         }
     }
 
@@ -114,6 +133,44 @@ impl Core {
     /// How many nodes there are.
     pub(crate) fn nodes(&self) -> usize {
         self.class.len()
+    }
+
+    /// What of a choice the roots need, and its cost; none if it lacks a class or needs itself.
+    pub(crate) fn checked(&self, choice: &[Option<u32>]) -> Option<(Vec<Option<u32>>, u64)> {
+        #[derive(Clone, Copy, PartialEq)]
+        enum Seen {
+            Not,
+            Begun,
+            Done,
+        }
+        let mut seen = vec![Seen::Not; self.classes];
+        let mut needed = vec![None; self.classes];
+        let mut cost = 0;
+        let mut stack: Vec<u32> = self.roots.iter().rev().copied().collect();
+        while let Some(&class) = stack.last() {
+            let c = class as usize;
+            let node = choice[c]?;
+            match seen[c] {
+                Seen::Done => _ = stack.pop(),
+                Seen::Begun => {
+                    stack.pop();
+                    seen[c] = Seen::Done;
+                }
+                Seen::Not => {
+                    seen[c] = Seen::Begun;
+                    needed[c] = Some(node);
+                    cost += self.cost[node as usize];
+                    for &child in self.children.of(node as usize) {
+                        match seen[child as usize] {
+                            Seen::Not => stack.push(child),
+                            Seen::Begun => return None,
+                            Seen::Done => {}
+                        }
+                    }
+                }
+            }
+        }
+        Some((needed, cost))
     }
 
     /// The classes that the roots need by `choice`, and their cost.

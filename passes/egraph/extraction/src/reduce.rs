@@ -4,6 +4,7 @@ use crate::Problem;
 use crate::budget::Budget;
 use crate::core::{Core, CoreNode};
 use crate::landmarks::Table;
+use crate::meetings::meetings;
 use crate::parts::{components, cycles};
 use fixedbitset::FixedBitSet;
 
@@ -23,6 +24,12 @@ struct Work {
     cost: Vec<u64>,
     /// Sorted, without doubles.
     children: Vec<Vec<usize>>,
+    /// The pairs of landmarks that meet in each, sorted, without doubles.
+    meets: Vec<Vec<u32>>,
+    /// How many pairs there are.
+    pairs: usize,
+    /// Whether pairs were looked for.
+    is_met: bool,
     alive: Vec<bool>,
     members: Vec<Vec<usize>>,
     /// Sorted, without doubles.
@@ -54,40 +61,40 @@ pub(crate) struct Reduced {
 ///
 /// Ends early, less reduced, where the budget does.
 pub(crate) fn reduce(problem: &Problem, costs: &[u64], budget: &mut Budget) -> Reduced {
-    let mut work = Work {
-        classes: problem.classes,
-        class: problem.nodes.iter().map(|n| n.class).collect(),
-        cost: costs.to_vec(),
-        children: problem.nodes.iter().map(|n| sorted(&n.children)).collect(),
-        alive: vec![true; problem.nodes.len()],
-        members: problem.members(),
-        roots: sorted(&problem.roots),
-        base: 0,
-    };
-    let mut only = vec![None; problem.classes];
-    budget.stage(2);
-    for _ in 0..ROUNDS {
-        let before = work.size();
-        if !work.round(&mut only, budget) || work.size() == before {
-            break;
-        }
-    }
-    // Finding the components takes as long as a round.
-    let cores = match budget.is_spent() {
-        true => None,
-        false => {
-            work.unreached();
-            Some(work.components())
-        }
-    };
-    Reduced {
-        cores,
-        base: work.base,
-        only,
-    }
+    let nodes = &problem.nodes;
+    let work = Work::new(
+        problem.classes,
+        nodes.iter().map(|n| n.class).collect(),
+        costs.to_vec(),
+        nodes.iter().map(|n| sorted(&n.children)).collect(),
+        vec![true; nodes.len()],
+        sorted(&problem.roots),
+    );
+    work.reduced(budget)
 }
 
-fn sorted(list: &[usize]) -> Vec<usize> {
+/// Reduces a component once more, of which only some nodes are left.
+pub(crate) fn reduce_again(core: &Core, alive: &FixedBitSet, budget: &mut Budget) -> Reduced {
+    let wide = |list: &[u32]| list.iter().map(|c| *c as usize).collect::<Vec<usize>>();
+    let nodes = 0..core.nodes();
+    let mut work = Work::new(
+        core.classes,
+        wide(&core.class),
+        core.cost.clone(),
+        nodes.clone().map(|i| wide(core.children.of(i))).collect(),
+        nodes.map(|i| alive.contains(i)).collect(),
+        sorted(&wide(&core.roots)),
+    );
+    for pair in 0..core.pairs {
+        for &node in core.meetings.of(pair) {
+            work.meets[node as usize].push(pair as u32);
+        }
+    }
+    work.pairs = core.pairs;
+    work.reduced(budget)
+}
+
+fn sorted<T: Copy + Ord>(list: &[T]) -> Vec<T> {
     let mut list = list.to_vec();
     list.sort_unstable();
     list.dedup();
@@ -95,6 +102,58 @@ fn sorted(list: &[usize]) -> Vec<usize> {
 }
 
 impl Work {
+    fn new(
+        classes: usize,
+        class: Vec<usize>,
+        cost: Vec<u64>,
+        children: Vec<Vec<usize>>,
+        alive: Vec<bool>,
+        roots: Vec<usize>,
+    ) -> Work {
+        let mut members = vec![Vec::new(); classes];
+        for (i, &class) in class.iter().enumerate() {
+            if alive[i] {
+                members[class].push(i);
+            }
+        }
+        Work {
+            classes,
+            class,
+            cost,
+            children,
+            meets: vec![Vec::new(); alive.len()],
+            pairs: 0,
+            is_met: false,
+            alive,
+            members,
+            roots,
+            base: 0,
+        }
+    }
+
+    fn reduced(mut self, budget: &mut Budget) -> Reduced {
+        let mut only = vec![None; self.classes];
+        for _ in 0..ROUNDS {
+            let before = self.size();
+            if !self.round(&mut only, budget) || self.size() == before {
+                break;
+            }
+        }
+        // Finding the components takes as long as a round.
+        let cores = match budget.is_spent() {
+            true => None,
+            false => {
+                self.unreached();
+                Some(self.components())
+            }
+        };
+        Reduced {
+            cores,
+            base: self.base,
+            only,
+        }
+    }
+
     /// Nodes left, edges left, roots and base: unequal if anything changed.
     fn size(&self) -> (usize, usize, usize, u64) {
         let alive = || (0..self.alive.len()).filter(|&i| self.alive[i]);
@@ -206,6 +265,9 @@ impl Work {
                 }
             }
             self.roots = roots.ones().collect();
+            if !std::mem::replace(&mut self.is_met, true) {
+                self.meet(budget);
+            }
         }
         for &root in &self.roots {
             let members = &self.members[root];
@@ -216,6 +278,32 @@ impl Work {
             for i in alive {
                 self.cost[i] -= least;
             }
+        }
+    }
+
+    /// Looks for the pairs of roots that meet in nodes, where roots are leaves.
+    fn meet(&mut self, budget: &mut Budget) {
+        let order = self.bottom_up();
+        let users = self.users();
+        let mut is_root = vec![false; self.classes];
+        self.roots.iter().for_each(|&root| is_root[root] = true);
+        let nodes = |class: usize| {
+            let alive = self.members[class].iter().filter(|&&i| self.alive[i]);
+            match is_root[class] {
+                true => vec![&[][..]],
+                false => alive.map(|&i| &self.children[i][..]).collect(),
+            }
+        };
+        let above = |class: usize| users[class].iter().map(|&i| self.class[i]).collect();
+        let table = Table::new(self.classes, order, nodes, above, budget);
+        let Some(table) = table else {
+            return;
+        };
+        let nodes = (0..self.alive.len()).filter(|i| self.alive[*i]);
+        let nodes = nodes.map(|i| (i, &self.children[i][..]));
+        let found = meetings(self.classes, &self.roots, &table, nodes, budget);
+        for (node, pair) in found {
+            self.meets[node].push((self.pairs + pair) as u32);
         }
     }
 
@@ -283,8 +371,10 @@ impl Work {
                 continue;
             }
             let (cost, children) = (self.cost[node], self.children[node].clone());
+            let met = self.meets[node].clone();
             for user in std::mem::take(&mut users[class]) {
                 self.cost[user] += cost;
+                self.meets[user] = sorted(&[&self.meets[user][..], &met].concat());
                 let list = &mut self.children[user];
                 list.retain(|&c| c != class);
                 for &child in &children {
@@ -334,6 +424,7 @@ impl Work {
             cost: self.cost[i],
             children: self.children[i].iter().map(|&c| c as u32).collect(),
             origin: i,
+            meets: self.meets[i].clone(),
         });
         let (count, component) = components(self.classes, &self.edges());
         Core::split(count, &component, parts.collect(), &self.roots)

@@ -3,7 +3,9 @@
 use crate::bound::cuts;
 use crate::budget::Budget;
 use crate::core::Core;
+use crate::diagram::Order;
 use crate::exchange::Exchange;
+use crate::meetings::divide;
 use crate::shares::Shares;
 use crate::sweep::{Sweep, cheapest_trees};
 use fixedbitset::FixedBitSet;
@@ -12,6 +14,10 @@ use fixedbitset::FixedBitSet;
 const ROUNDS: usize = 4;
 /// Smaller steps of the bound that are tried before branching, in parts of the dearest root.
 const PARTS: [u64; 3] = [10, 30, 100];
+/// Costs as they are stay in the running if they give a bound that is behind by one in so many parts at most.
+const NEAR: u64 = 6;
+/// States in a layer of the first diagram, and of the last.
+const WIDTHS: [usize; 2] = [1 << 10, 1 << 20];
 
 /// The search over one component.
 pub(crate) struct Search<'c> {
@@ -19,12 +25,18 @@ pub(crate) struct Search<'c> {
     sweep: Sweep,
     /// What every choice pays, and what nodes cost beside: by [`Shares`], once they were looked for.
     paid: (u64, Vec<u64>),
+    /// The bound by that.
+    by_paid: u64,
+    /// The bound by costs as they are, in one part.
+    by_cost: u64,
     /// In how many parts the bound takes what the dearest root costs.
     parts: u64,
+    /// States in a layer of the next diagram.
+    width: usize,
     /// All costs are multiples of it, and so are those of choices.
     grain: u64,
     /// The nodes that a choice cheaper than the best may have.
-    alive: FixedBitSet,
+    pub(crate) alive: FixedBitSet,
     /// The best choice, of the classes it needs.
     pub choice: Vec<Option<u32>>,
     /// Its cost.
@@ -55,6 +67,9 @@ impl<'c> Search<'c> {
             core,
             sweep: Sweep::new(core),
             paid: (0, core.cost.clone()),
+            by_paid: 0,
+            by_cost: 0,
+            width: WIDTHS[0],
             parts: 1,
             grain: core.cost.iter().fold(0, |a, b| gcd(a, *b)).max(1),
             alive: full(core.nodes()),
@@ -72,24 +87,42 @@ impl<'c> Search<'c> {
         search
     }
 
-    /// Bounds, and rules out nodes that no better choice has.
-    pub(crate) fn bound(&mut self, budget: &mut Budget) {
-        let mut alive = self.alive.clone();
-        let bound = self.bounded(&mut alive, usize::MAX, true, budget);
-        self.bound = bound.unwrap_or(self.cost).clamp(self.bound, self.cost);
-        self.alive = alive;
+    /// Bounds by costs as they are.
+    pub(crate) fn bound_plainly(&mut self, budget: &mut Budget) {
+        self.pay((0, self.core.cost.clone()), 1, budget);
+        self.by_cost = self.by_paid;
     }
 
-    /// Raises the bound by smaller steps.
+    /// Bounds, and rules out nodes that no better choice has; gives the bound that was found now.
+    fn bound(&mut self, budget: &mut Budget) -> u64 {
+        if self.done() {
+            return self.bound;
+        }
+        let mut alive = self.alive.clone();
+        let bound = self.bounded(&mut alive, usize::MAX, true, budget);
+        let bound = bound.unwrap_or(self.cost);
+        self.bound = bound.clamp(self.bound, self.cost);
+        self.alive = alive;
+        bound
+    }
+
+    /// Raises the bound by smaller steps, by costs as they are and by what they are known to be worth.
     pub(crate) fn refine(&mut self, budget: &mut Budget) {
         for parts in PARTS {
-            if self.done() || !budget.lasts() {
-                break;
+            let plain = (0, self.core.cost.clone());
+            // What is far behind at first stays so.
+            let is_near = self.by_paid - self.by_cost <= self.by_paid / NEAR;
+            for paid in is_near
+                .then_some(plain)
+                .into_iter()
+                .chain([self.paid.clone()])
+            {
+                if self.done() || !budget.lasts() {
+                    return;
+                }
+                self.pay(paid, parts, budget);
             }
-            self.parts = parts;
-            self.bound(budget);
         }
-        self.parts = 1;
     }
 
     /// Raises the bound by sharing costs out and bounding again by what is left.
@@ -99,28 +132,71 @@ impl<'c> Search<'c> {
         }
         let core = self.core;
         let go_on = &mut |n| budget.pay(n);
-        let shared = Shares::new(core).ascend(core, &self.alive, &core.cost, self.cost, go_on);
-        let bound = self.bound;
-        let plain = std::mem::replace(&mut self.paid, (shared.bound, shared.left));
-        self.bound(budget);
-        if self.bound == bound {
-            self.paid = plain;
+        let (base, cost) = &self.paid;
+        let mut shares = Shares::new(core);
+        let mut shared = shares.ascend(core, &self.alive, cost, self.cost - base, go_on);
+        shared.bound += base;
+        self.pay((shared.bound, shared.left), 1, budget);
+    }
+
+    /// Raises the bound by dividing costs among nodes where landmarks meet and bounding again by what is left.
+    pub(crate) fn meet(&mut self, budget: &mut Budget) {
+        let core = self.core;
+        if self.done() || core.pairs == 0 {
+            return;
+        }
+        let met = divide(core, &self.alive, &mut self.sweep, budget);
+        self.pay((met.bound, met.left), 1, budget);
+    }
+
+    /// Bounds by what every choice is known to pay and what nodes cost beside that, in so many parts; keeps to both if that is
+    /// more than before.
+    fn pay(&mut self, paid: (u64, Vec<u64>), parts: u64, budget: &mut Budget) {
+        let paid = std::mem::replace(&mut self.paid, paid);
+        let parts = std::mem::replace(&mut self.parts, parts);
+        let bound = self.bound(budget);
+        match bound > self.by_paid {
+            true => self.by_paid = bound,
+            false => (self.paid, self.parts) = (paid, parts),
+        }
+    }
+
+    /// Whether what is left has a choice.
+    pub(crate) fn is_feasible(&mut self, budget: &mut Budget) -> bool {
+        let (price, visited) = self.sweep.bottleneck(self.core, &self.alive, |_| 0);
+        budget.pay(visited);
+        price != u64::MAX
+    }
+
+    /// Looks at all choices that may be cheaper, in diagrams four times as wide each time; where nodes left need each other, at none.
+    pub(crate) fn diagram(&mut self, budget: &mut Budget) {
+        let core = self.core;
+        let (base, cost) = &self.paid;
+        let go_on = &mut |n| budget.pay(n);
+        let found = cuts(core, cost, self.parts, &self.alive, &mut self.sweep, go_on);
+        let paid = (base + found.bound, &found.left[..]);
+        let Some(order) = Order::new(core, &self.alive) else {
+            return;
+        };
+        while !self.done() && self.width <= WIDTHS[1] {
+            let Some(found) = order.search(core, paid, self.cost, self.width, budget) else {
+                return;
+            };
+            self.width *= 4;
+            if let Some((choice, cost)) = found.choice.and_then(|choice| core.checked(&choice)) {
+                (self.choice, self.cost, self.method) = (choice, cost, "decision diagram");
+            }
+            let bound = match found.is_exact {
+                true => self.cost,
+                false => self.raised(found.bound),
+            };
+            self.bound = bound.clamp(self.bound, self.cost);
         }
     }
 
     /// A bound that is the cost of a choice or nothing.
     fn raised(&self, bound: u64) -> u64 {
         bound.div_ceil(self.grain).saturating_mul(self.grain)
-    }
-
-    /// How many nodes there are.
-    pub(crate) fn nodes(&self) -> usize {
-        self.core.nodes()
-    }
-
-    /// The node of the problem that `node` stands for.
-    pub(crate) fn origin(&self, node: u32) -> usize {
-        self.core.origin[node as usize]
     }
 
     /// Whether nothing cheaper is left to be found.
@@ -327,6 +403,7 @@ impl<'c> Search<'c> {
     /// Branch and bound: decides a needed class with several nodes left, node by node in order of
     /// what they still cost, depth first.
     pub(crate) fn branch(&mut self, budget: &mut Budget) {
+        self.parts = 1;
         let mut stack: Vec<Decision> = Vec::new();
         let mut alive = self.alive.clone();
         let mut entered = true;

@@ -2,9 +2,10 @@
 
 use crate::budget::Budget;
 use crate::check::check;
+use crate::core::Core;
 use crate::greedy::{blocked, bottom_up};
 use crate::reduce::{Reduced, reduce};
-use crate::search::Search;
+use crate::settle::settle_all;
 use crate::units::Units;
 use crate::{Choice, Error, Problem};
 use fixedbitset::FixedBitSet;
@@ -115,6 +116,7 @@ pub fn solve(problem: &Problem, options: &Options) -> Result<Solution, Error> {
     offer("bottom-up".to_string(), &greedy);
     let greedy = check(problem, &greedy).map_or(f64::INFINITY, |(_, cost)| cost);
     let mut budget = Budget::new(options.max_steps, options.spent);
+    budget.stage(2);
     let reduced = reduce(problem, &units.costs, &mut budget);
     let (found, bound, method) = search(problem, &reduced, options, &mut budget);
     offer(method, &found);
@@ -144,12 +146,11 @@ fn search(
     options: &Options,
     budget: &mut Budget,
 ) -> (Choice, u64, String) {
-    let mut searches: Vec<Search> = Vec::new();
     let Some(cores) = &reduced.cores else {
         let none = vec![None; problem.classes];
         return (none, reduced.base, "bottom-up".to_string());
     };
-    for core in cores {
+    let seeds = |core: &Core| {
         let seeds = options.seeds.iter().map(|seed| {
             let mut nodes = FixedBitSet::with_capacity(core.nodes());
             for (i, &origin) in core.origin.iter().enumerate() {
@@ -160,41 +161,18 @@ fn search(
             }
             nodes
         });
-        let seeds: Vec<FixedBitSet> = seeds.collect();
-        searches.push(Search::new(core, &seeds, budget));
-    }
-    searches.sort_by_key(Search::nodes);
-    for search in &mut searches {
-        budget.stage(2);
-        search.exchange(budget);
-        budget.stage(3);
-        search.bound(budget);
-        budget.stage(3);
-        search.refine(budget);
-        budget.stage(3);
-        search.share(budget);
-        budget.stage(2);
-        search.exchange(budget);
-        budget.stage(4);
-        search.improve(budget);
-        budget.stage(2);
-        search.shake(budget);
-    }
-    budget.stage(1);
-    for search in &mut searches {
-        search.branch(budget);
-    }
+        seeds.collect()
+    };
     let mut choice = reduced.only.clone();
     let (mut bound, mut method) = (reduced.base, "bottom-up");
-    for search in &searches {
-        bound += search.bound;
-        method = if method == "bottom-up" {
-            search.method
-        } else {
-            method
-        };
-        for node in search.choice.iter().flatten() {
-            let origin = search.origin(*node);
+    let all = settle_all(cores, &seeds, budget);
+    for (core, settled) in cores.iter().zip(all) {
+        bound += settled.bound;
+        if method == "bottom-up" {
+            method = settled.method;
+        }
+        for node in settled.choice.iter().flatten() {
+            let origin = core.origin[*node as usize];
             choice[problem.nodes[origin].class] = Some(origin);
         }
     }

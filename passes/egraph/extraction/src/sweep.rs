@@ -119,6 +119,60 @@ impl Sweep {
         }
     }
 
+    /// The least that the dearest node of a derivation of all roots costs, and the number of nodes visited. [`Sweep::reached`] tells
+    /// afterwards what can be computed.
+    pub(crate) fn bottleneck(
+        &mut self,
+        core: &Core,
+        alive: &FixedBitSet,
+        cost: impl Fn(usize) -> u64,
+    ) -> (u64, u64) {
+        self.price.fill(u64::MAX);
+        for (i, missing) in self.missing.iter_mut().enumerate() {
+            *missing = core.children.of(i).len() as u32;
+        }
+        let mut visited = core.nodes() as u64;
+        let mut most = 0;
+        for &leaf in &core.leaves {
+            if alive.contains(leaf as usize) {
+                match cost(leaf as usize) {
+                    0 => self.free.push(leaf),
+                    cost => self.heap.push(Reverse((cost, leaf))),
+                }
+            }
+        }
+        loop {
+            let node = match self.free.pop() {
+                Some(node) => node,
+                None => match self.heap.pop() {
+                    Some(Reverse((cost, node))) => {
+                        most = most.max(cost);
+                        node
+                    }
+                    None => break,
+                },
+            };
+            let class = core.class[node as usize];
+            if self.price[class as usize] != u64::MAX {
+                continue;
+            }
+            self.price[class as usize] = most;
+            for &user in core.users.of(class as usize) {
+                visited += 1;
+                let u = user as usize;
+                self.missing[u] -= 1;
+                if self.missing[u] == 0 && alive.contains(u) {
+                    match cost(u) {
+                        cost if cost <= most => self.free.push(user),
+                        cost => self.heap.push(Reverse((cost, user))),
+                    }
+                }
+            }
+        }
+        let prices = core.roots.iter().map(|root| self.price[*root as usize]);
+        (prices.max().unwrap_or(0), visited)
+    }
+
     /// Whether the last sweep reached all children of `node`.
     pub(crate) fn reached(&self, node: usize) -> bool {
         self.missing[node] == 0

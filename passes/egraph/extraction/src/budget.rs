@@ -58,6 +58,11 @@ impl<'a> Budget<'a> {
         self.lasts()
     }
 
+    /// Whether this stage may take so many steps.
+    pub(crate) fn has(&self, steps: u64) -> bool {
+        self.end.0.saturating_sub(self.used) >= steps
+    }
+
     /// Whether nothing is left for any stage.
     pub(crate) fn is_spent(&self) -> bool {
         let (max, all) = self.limit;

@@ -7,19 +7,21 @@ use crate::budget::Budget;
 /// Words of a row that cost as much as one step.
 const WORDS: u64 = 64;
 
-/// Landmarks of classes; the classes that can be computed are numbered anew, children first. In
-/// the first derivation that was found of a class all others have smaller numbers, so that a
-/// landmark of it has one too, and a row ends at its own number.
+/// Landmarks of classes, of all or of *kinds* that are asked for; the classes that can be computed are numbered anew, children
+/// first, and so are the kinds. In the first derivation that was found of a class all others have smaller numbers, so that a
+/// landmark of it has one too, and a row ends at the last kind up to its own number.
 pub(crate) struct Table {
-    /// The number of each class that can be computed.
+    /// The row of each class that can be computed.
     number: Vec<Option<usize>>,
-    /// The class of each number.
+    /// The bit of each kind.
+    bit: Vec<Option<usize>>,
+    /// The kind of each bit.
     class: Vec<usize>,
-    /// The landmarks of each number, itself among them, as bits.
+    /// The landmarks of each number as bits, itself among them if it is a kind.
     rows: Vec<Row>,
 }
 
-/// Bits up to that of the row's own number.
+/// Bits of the kinds up to the row's own number.
 type Row = Vec<u64>;
 
 impl Table {
@@ -32,41 +34,49 @@ impl Table {
     /// all its nodes, which have those of all their children. None if that takes more than the
     /// stage may.
     ///
-    /// `order` lists the classes that can be computed, as they are found to be; `nodes` gives the
-    /// children of a class's nodes, `users` the classes that have a node which needs the class.
+    /// `order` lists the classes that can be computed, as they are found to be, `is_kind` tells which landmarks are of
+    /// interest; `nodes` gives the children of a class's nodes, `users` the classes that have a node which needs the class.
     pub(crate) fn new<'w>(
         classes: usize,
         order: Vec<usize>,
+        is_kind: impl Fn(usize) -> bool,
         nodes: impl Fn(usize) -> Vec<&'w [usize]>,
         users: impl Fn(usize) -> Vec<usize>,
         budget: &mut Budget,
     ) -> Option<Table> {
-        let mut number = vec![None; classes];
-        for (n, &class) in order.iter().enumerate() {
-            number[class] = Some(n);
-        }
         let mut table = Table {
-            number,
-            rows: (0..order.len()).map(full).collect(),
-            class: order,
+            number: vec![None; classes],
+            bit: vec![None; classes],
+            class: Vec::new(),
+            rows: Vec::new(),
         };
-        let mut queue: VecDeque<usize> = (0..table.class.len()).collect();
-        let mut waits = vec![true; table.class.len()];
+        for (n, &class) in order.iter().enumerate() {
+            table.number[class] = Some(n);
+            if is_kind(class) {
+                table.bit[class] = Some(table.class.len());
+                table.class.push(class);
+            }
+            table.rows.push(full(table.class.len()));
+        }
+        let mut queue: VecDeque<usize> = (0..order.len()).collect();
+        let mut waits = vec![true; order.len()];
         let (mut row, mut below, mut union) = (Row::new(), Vec::new(), Row::new());
         while let Some(n) = queue.pop_front() {
             waits[n] = false;
             row.clear();
-            row.extend(full_words(n));
-            let nodes = nodes(table.class[n]);
+            row.extend(&table.rows[n]);
+            let nodes = nodes(order[n]);
             for children in &nodes {
                 below.clear();
                 below.extend(children.iter().filter_map(|&class| table.number[class]));
                 table.intersect(&mut row, &below, &mut union);
             }
-            row[n / BITS] |= 1 << (n % BITS);
+            if let Some(bit) = table.bit[order[n]] {
+                row[bit / BITS] |= 1 << (bit % BITS);
+            }
             if row != table.rows[n] {
                 table.rows[n].copy_from_slice(&row);
-                for user in users(table.class[n]) {
+                for user in users(order[n]) {
                     if let Some(u) = table.number[user]
                         && !std::mem::replace(&mut waits[u], true)
                     {
@@ -75,7 +85,7 @@ impl Table {
                 }
             }
             let edges: usize = nodes.iter().map(|children| children.len() + 1).sum();
-            if !budget.pay(1 + ((n / 64 + 1) * edges) as u64 / WORDS) {
+            if !budget.pay(1 + (table.rows[n].len() * edges) as u64 / WORDS) {
                 return None;
             }
         }
@@ -114,7 +124,7 @@ impl Table {
 
     /// Whether a class is a landmark of any of `classes`.
     pub(crate) fn is_below(&self, classes: &[usize], landmark: usize) -> bool {
-        let Some(bit) = self.number[landmark] else {
+        let Some(bit) = self.bit[landmark] else {
             return false;
         };
         let mut rows = classes.iter().filter_map(|&class| self.number[class]);
@@ -139,12 +149,11 @@ impl Table {
 /// Bits of a word.
 const BITS: usize = u64::BITS as usize;
 
-/// The words of the row of a number without constraints.
-fn full_words(n: usize) -> impl Iterator<Item = u64> {
-    let last = u64::MAX >> (BITS - 1 - n % BITS);
-    std::iter::repeat_n(u64::MAX, n / BITS).chain([last])
-}
-
-fn full(n: usize) -> Row {
-    full_words(n).collect()
+/// A row in which all of so many bits are set.
+fn full(bits: usize) -> Row {
+    let mut row = vec![u64::MAX; bits.div_ceil(BITS)];
+    if let (Some(last), rest @ 1..) = (row.last_mut(), bits % BITS) {
+        *last >>= BITS - rest;
+    }
+    row
 }

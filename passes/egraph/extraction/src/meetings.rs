@@ -29,16 +29,13 @@ const CHILDREN: usize = u64::BITS as usize;
 
 /// Nodes and pairs of which each is a meeting, pairs numbered from 0 as they are found.
 ///
-/// `table` has the landmarks of classes where the fixed ones are leaves.
+/// `table` has the fixed landmarks of classes where the fixed ones are leaves.
 pub(crate) fn meetings<'w>(
     classes: usize,
-    fixed: &[usize],
     table: &Table,
     nodes: impl Iterator<Item = (usize, &'w [usize])>,
     budget: &mut Budget,
 ) -> Vec<(usize, usize)> {
-    let mut is_fixed = FixedBitSet::with_capacity(classes);
-    is_fixed.extend(fixed.iter().copied());
     let mut below: Vec<Option<Vec<usize>>> = vec![None; classes];
     let mut pairs: HashMap<(usize, usize), usize> = HashMap::new();
     let mut found = Vec::new();
@@ -49,12 +46,7 @@ pub(crate) fn meetings<'w>(
         // By fixed class, in which children it is, as bits.
         let mut within: BTreeMap<usize, u64> = BTreeMap::new();
         for (bit, &child) in children.iter().enumerate() {
-            let below = below[child].get_or_insert_with(|| {
-                let landmarks = table.of(child);
-                landmarks
-                    .filter(|class| is_fixed.contains(*class))
-                    .collect()
-            });
+            let below = below[child].get_or_insert_with(|| table.of(child).collect());
             for &class in below.iter() {
                 *within.entry(class).or_default() |= 1 << bit;
             }

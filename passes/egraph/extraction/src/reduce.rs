@@ -295,13 +295,20 @@ impl Work {
             }
         };
         let above = |class: usize| users[class].iter().map(|&i| self.class[i]).collect();
-        let table = Table::new(self.classes, order, nodes, above, budget);
+        let table = Table::new(
+            self.classes,
+            order,
+            |class| is_root[class],
+            nodes,
+            above,
+            budget,
+        );
         let Some(table) = table else {
             return;
         };
         let nodes = (0..self.alive.len()).filter(|i| self.alive[*i]);
         let nodes = nodes.map(|i| (i, &self.children[i][..]));
-        let found = meetings(self.classes, &self.roots, &table, nodes, budget);
+        let found = meetings(self.classes, &table, nodes, budget);
         for (node, pair) in found {
             self.meets[node].push((self.pairs + pair) as u32);
         }
@@ -314,7 +321,7 @@ impl Work {
             alive.map(|&i| &self.children[i][..]).collect()
         };
         let above = |class: usize| users[class].iter().map(|&i| self.class[i]).collect();
-        Table::new(self.classes, order, nodes, above, budget)
+        Table::new(self.classes, order, |_| true, nodes, above, budget)
     }
 
     fn dominated(&mut self, table: &Table) {

@@ -12,6 +12,9 @@ const LEFT: usize = 7;
 /// The first of the rounds of search takes one in so many parts of what is left, the next ones four times as much each.
 const ROUNDS: [u32; 4] = [64, 16, 4, 1];
 
+/// A round that can look at each node fewer times than this is left to the next one.
+const LOOKS: u64 = 200;
+
 /// The best choice of a component.
 pub(crate) struct Settled {
     /// The node of each class that is needed.
@@ -42,20 +45,26 @@ pub(crate) fn settle_all(
 /// Solves a component.
 fn settle(core: &Core, seeds: &[FixedBitSet], budget: &mut Budget) -> Settled {
     let mut search = Search::new(core, seeds, budget);
-    budget.stage(8);
+    budget.stage(2);
     search.exchange(budget);
-    budget.stage(8);
+    budget.stage(2);
     search.bound_plainly(budget);
-    budget.stage(8);
+    budget.stage(2);
+    search.exchange(budget);
+    budget.stage(4);
     search.meet(budget);
-    budget.stage(8);
+    budget.stage(4);
     search.refine(budget);
-    budget.stage(5);
+    budget.stage(4);
     search.share(budget);
+    budget.stage(2);
+    search.exchange(budget);
     if !search.done() && !again(&mut search, budget) {
         for parts in ROUNDS {
             let limit = budget.narrow(parts);
-            round(&mut search, budget);
+            if parts == 1 || budget.has(LOOKS * core.nodes() as u64) {
+                round(&mut search, budget);
+            }
             budget.widen(limit);
             if search.done() || !budget.lasts() {
                 break;

@@ -256,3 +256,87 @@ fn join<const WORDS: usize>(layer: &mut HashMap<[u64; WORDS], Entry>, width: usi
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tir_data::Random;
+
+    use super::*;
+    use crate::core::CoreNode;
+
+    /// Classes whose nodes need later ones only, two of which are roots.
+    fn random_core(random: &mut Random) -> Core {
+        let classes = 4 + random.below(9);
+        let mut nodes = Vec::new();
+        for class in 0..classes {
+            for _ in 0..1 + random.below(3) {
+                let later = classes - class - 1;
+                let children = (0..random.below(4)).filter_map(|_| {
+                    let child = class + 1 + random.below(later.max(1));
+                    (child < classes).then_some(child as u32)
+                });
+                let mut children: Vec<u32> = children.collect();
+                children.sort_unstable();
+                children.dedup();
+                nodes.push(CoreNode {
+                    class: class as u32,
+                    cost: random.below(6) as u64,
+                    children,
+                    origin: nodes.len(),
+                    meets: Vec::new(),
+                });
+            }
+        }
+        Core::new(classes, nodes, vec![0, 1])
+    }
+
+    /// The least of all choices of nodes for classes that are needed, in the order of their numbers.
+    fn cheapest(core: &Core, class: usize, needed: &FixedBitSet) -> u64 {
+        match needed.ones().find(|c| *c >= class) {
+            None => 0,
+            Some(class) => {
+                let nodes = core.members.of(class).iter().map(|&node| {
+                    let mut needed = needed.clone();
+                    let children = core.children.of(node as usize);
+                    needed.extend(children.iter().map(|child| *child as usize));
+                    core.cost[node as usize] + cheapest(core, class + 1, &needed)
+                });
+                nodes.min().expect("each class has a node")
+            }
+        }
+    }
+
+    #[test]
+    fn wide_ones_find_the_cheapest_and_narrow_ones_a_bound() {
+        let mut random = Random::new(11);
+        let (mut exact, mut joined, mut tight) = (0, 0, 0);
+        for _ in 0..3_000 {
+            let core = random_core(&mut random);
+            let needed: FixedBitSet = core.roots.iter().map(|root| *root as usize).collect();
+            let best = cheapest(&core, 0, &needed);
+            let mut alive = FixedBitSet::with_capacity(core.nodes());
+            alive.insert_range(..);
+            let order = Order::new(&core, &alive).expect("no class needs itself");
+            let free = vec![0; core.nodes()];
+            for width in [2, 5, 1 << 20] {
+                let budget = &mut Budget::new(u64::MAX, None);
+                let found = order.search(&core, (0, &free), best + 1, width, budget);
+                let found = found.expect("few classes");
+                assert!(found.bound <= best, "{} of {best}", found.bound);
+                let choice = found.choice.and_then(|choice| core.checked(&choice));
+                let cost = choice.map(|(_, cost)| cost);
+                match found.is_exact {
+                    true => assert_eq!((found.bound, cost), (best, Some(best))),
+                    false => assert!(cost.is_none_or(|cost| cost == best)),
+                }
+                exact += usize::from(found.is_exact && width < 10);
+                joined += usize::from(!found.is_exact);
+                tight += usize::from(!found.is_exact && found.bound == best);
+            }
+        }
+        assert!(
+            exact > 500 && joined > 1_000 && tight > 200,
+            "{exact} {joined} {tight}"
+        );
+    }
+}

@@ -64,6 +64,67 @@ fn covering_problem(random: &mut Random) -> Problem {
     }
 }
 
+/// Gates: the sum of two rows, each times a matrix of its own. Of each row any two products may be computed as one, for less
+/// than each by itself, and a gate reads its product from there, or two gates at once do. What is multiplied is free.
+fn gates_problem(random: &mut Random, gates: usize) -> Problem {
+    let [rows, matrices] = [1 + gates, 3 + gates];
+    let mut classes = matrices + 2 * gates;
+    let mut nodes = Vec::new();
+    for leaf in rows..classes {
+        nodes.push(Node::new(leaf, 0.0, []));
+    }
+    // By row and gate, the classes that the product is read from.
+    let mut sources = vec![vec![Vec::new(); gates]; 2];
+    for (row, sources) in sources.iter_mut().enumerate() {
+        let matrix = |gate: usize| matrices + row * gates + gate;
+        for a in 0..gates {
+            for b in a..gates {
+                let mut children = vec![rows + row, matrix(a), matrix(b)];
+                children.dedup();
+                let each = if a == b { 100 } else { 190 };
+                let cost = each + random.below(10);
+                nodes.push(Node::new(classes, cost as f64, children));
+                sources[a].push(classes);
+                if a != b {
+                    sources[b].push(classes);
+                }
+                classes += 1;
+            }
+        }
+    }
+    for gate in 0..gates {
+        for &x in &sources[0][gate] {
+            for &y in &sources[1][gate] {
+                let cost = 1 + random.below(4);
+                nodes.push(Node::new(1 + gate, cost as f64, [x, y]));
+            }
+        }
+    }
+    let mut root = Vec::new();
+    for gate in (0..gates).step_by(2) {
+        let both = gate..gates.min(gate + 2);
+        let children: Vec<usize> = both.clone().map(|gate| 1 + gate).collect();
+        nodes.push(Node::new(classes, 6.0, children));
+        for _ in 0..5 * gates {
+            let read = both.clone().flat_map(|gate| [(0, gate), (1, gate)]);
+            let of = |(row, gate): (usize, usize)| {
+                let sources = &sources[row][gate];
+                sources[random.below(sources.len())]
+            };
+            let children: Vec<usize> = read.map(of).collect();
+            nodes.push(Node::new(classes, 3.0, children));
+        }
+        root.push(classes);
+        classes += 1;
+    }
+    nodes.push(Node::new(0, 0.0, root));
+    Problem {
+        classes,
+        nodes,
+        roots: vec![0],
+    }
+}
+
 /// The cost of the cheapest valid choice, by trying all; none if there is none.
 fn cheapest(problem: &Problem) -> Option<f64> {
     fn walk(
@@ -99,8 +160,9 @@ fn the_cheapest_choice_is_found_and_proved() {
     let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
     let (mut solved, mut infeasible, mut by_search) = (0, 0, 0);
     for case in 0..20_000 {
-        let problem = match case % 4 {
-            0 => covering_problem(&mut random),
+        let problem = match case % 40 {
+            0 => gates_problem(&mut random, 1 + case % 3),
+            case if case % 4 == 0 => covering_problem(&mut random),
             _ => random_problem(&mut random),
         };
         match (solve(&problem, &Options::default()), cheapest(&problem)) {
@@ -131,11 +193,14 @@ fn the_cheapest_choice_is_found_and_proved() {
 fn bounds_hold_however_early_search_ends() {
     let mut random = Random::new(7);
     for case in 0..3_000 {
-        let problem = random_problem(&mut random);
+        let problem = match case % 10 {
+            0 => gates_problem(&mut random, 2),
+            _ => random_problem(&mut random),
+        };
         let Some(best) = cheapest(&problem) else {
             continue;
         };
-        for max_steps in [0, 1, 10, 30, 100, 300] {
+        for max_steps in [0, 1, 10, 30, 100, 300, 1_000, 10_000] {
             let options = Options {
                 max_steps,
                 ..Options::default()
@@ -148,6 +213,22 @@ fn bounds_hold_however_early_search_ends() {
             assert!(found.cost >= best - 1e-9);
             assert!(check(&problem, &found.choice).is_ok());
         }
+    }
+}
+
+#[test]
+fn what_is_joined_in_many_ways_is_bounded_by_what_meets() {
+    let mut random = Random::new(3);
+    for _ in 0..5 {
+        // No class and no node is in every derivation but the root and what is multiplied.
+        let problem = gates_problem(&mut random, 8);
+        let options = Options {
+            max_steps: 2_000_000,
+            ..Options::default()
+        };
+        let found = solve(&problem, &options).expect("a choice");
+        let gap = 1.0 - found.bound / found.cost;
+        assert!(gap < 0.05, "{gap}: {} of {}", found.bound, found.cost);
     }
 }
 

@@ -27,6 +27,9 @@ pub(crate) struct Options {
     /// Machine file; none: npu
     #[arg(long, value_name = "FILE.tir")]
     machine: Option<PathBuf>,
+    /// Networks; none: all
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
 }
 
 /// Networks by name, as text: each once with few layers, once with many.
@@ -71,7 +74,22 @@ pub(crate) fn deep(options: &Options) -> Result<(), String> {
         "network", "ops", "s", "ratio", "groups", "differ"
     );
     let mut late = 0;
-    for (name, text) in networks() {
+    let all = networks();
+    if let Some(name) = options
+        .names
+        .iter()
+        .find(|name| all.iter().all(|(known, _)| known != name))
+    {
+        let known: Vec<&str> = all.iter().map(|(known, _)| *known).collect();
+        return Err(format!(
+            "no network '{name}'; there are {}",
+            known.join(", ")
+        ));
+    }
+    for (name, text) in all {
+        if !options.names.is_empty() && options.names.iter().all(|own| own != name) {
+            continue;
+        }
         let module = parse(&text, Name::new(name), &ParseOptions::default());
         let mut module = module.map_err(|e| format!("{name}: {}", said(&e)))?;
         let mut before = Pipeline::new();

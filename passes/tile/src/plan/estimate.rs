@@ -396,10 +396,12 @@ impl<'a> Estimate<'a> {
                 let by_thread = ranges
                     .chain([each])
                     .fold(moved.tile.elements(), i64::saturating_mul);
-                let on_vectors = self.vectors();
+                let vectors = self.vectors();
                 let on_vectors =
-                    on_vectors.and_then(|v| v.inner(self.group, self.target, &self.plan, i));
-                let once = on_vectors.unwrap_or(by_thread);
+                    vectors.and_then(|v| v.inner(self.group, self.target, &self.plan, i));
+                let called = vectors.and_then(|v| v.called(&self.plan, i));
+                let once = on_vectors.into_iter().chain(called).min();
+                let once = once.unwrap_or(by_thread);
                 let work = match self.staged {
                     Some(_) => 0,
                     None => once.saturating_mul(moved.count()),

@@ -1,7 +1,7 @@
 //! What vector units take of a group: which of its steps they compute, and in how many cycles on the
 //! tiles of a division.
 
-use tir::{Ir, LinearMap, MemRefType, RegionId, Type};
+use tir::{AffineMap, Ir, LinearMap, MemRefType, RegionId, Type};
 use tir_accel::vector::{NestShape, RegionCost, Stream, VectorInfo, element_strides};
 use tir_tensor::{Combine, Generic};
 
@@ -10,7 +10,8 @@ use super::unit::elems;
 use super::{Plan, Target};
 use crate::group::{Group, Input, Step};
 use crate::layout::Tile;
-use crate::matching::Mismatch;
+use crate::matching::{Behaviour, Mismatch, orders};
+use crate::scalar::{Immediates, Scalar, same_scalar};
 
 /// What a scalar computation costs on each vector capability of the machine; none where it does not
 /// compute it.
@@ -39,6 +40,66 @@ impl Regions {
     }
 }
 
+/// An intrinsic that computes an operand where its tile is as large as what it computes.
+#[derive(Clone, Debug)]
+struct Call {
+    /// The sizes of that, but for those of one.
+    shape: Vec<i64>,
+    cycles: i64,
+}
+
+impl Call {
+    /// The intrinsics that compute an operand element by element, all that it is computed from lying as it does.
+    fn all(
+        ir: &Ir,
+        group: &Group,
+        target: &Target<'_>,
+        operand: usize,
+        types: &[Type],
+    ) -> Vec<Self> {
+        let Some(inner) = &group.operands[operand].inner else {
+            return Vec::new();
+        };
+        if inner.reduce.is_some() || !inner.rows.iter().all(LinearMap::is_identity) {
+            return Vec::new();
+        }
+        let mine = Scalar {
+            ir,
+            body: inner.body,
+            extended: false,
+        };
+        let computes = |behaviour: &Behaviour<'_>| {
+            let other = &behaviour.generic;
+            let elem = |value: &tir::Value| behaviour.ir.ty(*value).elem();
+            let alike = other.combine.is_none()
+                && other.inputs.len() == inner.inputs.len()
+                && other.indexing_maps.iter().all(AffineMap::is_identity)
+                && other.outputs.iter().all(|out| elem(out) == types[operand]);
+            let read = |order: &[usize]| {
+                let mut pairs = inner.inputs.iter().zip(order);
+                pairs.all(|(input, at)| types[*input] == elem(&other.inputs[*at]))
+            };
+            alike
+                && orders(inner.inputs.len()).iter().any(|order| {
+                    let immediates = &mut Immediates::new();
+                    read(order) && same_scalar(mine, behaviour.scalar(), order, immediates)
+                })
+        };
+        let all = target.behaviours.iter().zip(&target.info.intrinsics);
+        let all = all.filter_map(|(behaviour, info)| Some((behaviour.as_ref().ok()?, info)));
+        let all = all.filter(|(behaviour, _)| computes(behaviour));
+        all.map(|(behaviour, info)| Self {
+            shape: without_ones(&behaviour.domain),
+            cycles: i64::try_from(info.cycles).unwrap_or(i64::MAX),
+        })
+        .collect()
+    }
+}
+
+fn without_ones(shape: &[i64]) -> Vec<i64> {
+    shape.iter().copied().filter(|size| *size != 1).collect()
+}
+
 /// What vector units compute of a group.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Vectors {
@@ -46,6 +107,8 @@ pub(super) struct Vectors {
     maps: Vec<Regions>,
     /// Of operands that are computed.
     inner: Vec<Option<Regions>>,
+    /// Of the same, the intrinsics that compute them element by element.
+    calls: Vec<Vec<Call>>,
     /// Bytes of the elements of each operand.
     bytes: Vec<i64>,
     /// Why a step is not computed.
@@ -87,10 +150,14 @@ impl Vectors {
             let combine = inner.reduce.as_ref().map(|(combine, _)| *combine);
             Some(regions(inner.body, combine, &elems))
         });
+        let calls = 0..group.operands.len();
         Self {
             reduce,
             maps,
             inner: inner.collect(),
+            calls: calls
+                .map(|i| Call::all(ir, group, target, i, &types))
+                .collect(),
             bytes: types.into_iter().map(size).collect(),
             declined,
         }
@@ -112,7 +179,15 @@ impl Vectors {
         self.declined.clone().filter(|_| !self.all())
     }
 
-    /// Cycles to compute the tile of an operand once.
+    /// Cycles to compute the tile of an operand once by a call.
+    pub(super) fn called(&self, plan: &Plan, operand: usize) -> Option<i64> {
+        let shape = without_ones(&plan.tiles[operand].shape());
+        let calls = self.calls[operand].iter();
+        let fits = calls.filter(|call| call.shape == shape);
+        fits.map(|call| call.cycles).min()
+    }
+
+    /// Cycles to compute the tile of an operand once on vectors.
     pub(super) fn inner(
         &self,
         group: &Group,

@@ -329,7 +329,8 @@ fn level(
             }
             !read
         });
-        if done.contains(&op) || !func.contains(op) || !is_needed(func, op, &done) {
+        if done.contains(&op) || !func.contains(op) || !is_needed(func, op, &done, &HashSet::new())
+        {
             continue;
         }
         let written = |resident: &&Resident| resident.writers.iter().any(|(last, ..)| *last == op);
@@ -406,8 +407,7 @@ fn singles(func: &Ir, scope: &Scope, plans: &mut Plans<'_>) -> Option<Vec<Single
     // What groups read of far memory, they need.
     let mut read: HashSet<Value> = HashSet::new();
     for op in scope.generics.iter().rev().copied() {
-        let needed = is_needed(func, op, &done) || func.results(op).any(|v| read.contains(&v));
-        if done.contains(&op) || !needed {
+        if done.contains(&op) || !is_needed(func, op, &done, &read) {
             continue;
         }
         if let Some((group, plan)) = plans.ending_in(func, op, scope) {
@@ -427,10 +427,18 @@ fn singles(func: &Ir, scope: &Scope, plans: &mut Plans<'_>) -> Option<Vec<Single
     Some(found)
 }
 
-/// Whether anything reads what an op computes but nests that are done: they compute it, if at all.
-fn is_needed(ir: &Ir, op: OpId, done: &HashSet<OpId>) -> bool {
-    let mut readers = ir.results(op).flat_map(|value| ir.uses(value));
-    readers.any(|u| !done.contains(&u.op))
+/// Whether anything reads what an op computes but nests that are done, which compute it, if at all, unless it is `read`.
+/// What only shows it otherwise does not, unless that is.
+fn is_needed(ir: &Ir, op: OpId, done: &HashSet<OpId>, read: &HashSet<Value>) -> bool {
+    ir.results(op).any(|value| {
+        read.contains(&value)
+            || ir.uses(value).any(|reader| {
+                let op = reader.op;
+                let gives = ir.results(op).len() > 0 && ir.regions(op).len() == 0;
+                let shows = gives && !ir.is::<Generic>(op) && ir.is_pure(op);
+                !done.contains(&op) && (!shows || is_needed(ir, op, done, read))
+            })
+    })
 }
 
 /// Whether nests of a level of a machine's memory may have several stages: what computes is joined with it.

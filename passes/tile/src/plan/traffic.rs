@@ -174,9 +174,12 @@ pub(super) fn inside(tile: &Tile, shape: &[i64], elem: i64, skip: Option<usize>)
         }
     }
     let sizes = extents.iter().zip(shape).map(|((moved, span), size)| {
-        // What is there several times is moved as often.
-        let times = (moved + span - 1) / span;
-        (*moved).min(size.saturating_mul(times))
+        // What is there several times is moved as often, and of what is passed over in steps as much lies inside.
+        let there = match moved < span {
+            true => size.saturating_mul(*moved).saturating_add(span - 1) / span,
+            false => size.saturating_mul((moved + span - 1) / span),
+        };
+        (*moved).min(there)
     });
     sizes.fold(elem, i64::saturating_mul)
 }

@@ -92,9 +92,9 @@ fn gates_problem(random: &mut Random, gates: usize) -> Problem {
             }
         }
     }
-    for gate in 0..gates {
-        for &x in &sources[0][gate] {
-            for &y in &sources[1][gate] {
+    for (gate, (first, second)) in sources[0].iter().zip(&sources[1]).enumerate() {
+        for &x in first {
+            for &y in second {
                 let cost = 1 + random.below(4);
                 nodes.push(Node::new(1 + gate, cost as f64, [x, y]));
             }
@@ -108,8 +108,8 @@ fn gates_problem(random: &mut Random, gates: usize) -> Problem {
         for _ in 0..5 * gates {
             let read = both.clone().flat_map(|gate| [(0, gate), (1, gate)]);
             let of = |(row, gate): (usize, usize)| {
-                let sources = &sources[row][gate];
-                sources[random.below(sources.len())]
+                let read_from = &sources[row][gate];
+                read_from[random.below(read_from.len())]
             };
             let children: Vec<usize> = read.map(of).collect();
             nodes.push(Node::new(classes, 3.0, children));

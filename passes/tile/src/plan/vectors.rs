@@ -90,7 +90,7 @@ impl Call {
         let all = all.filter(|(behaviour, _)| computes(behaviour));
         all.map(|(behaviour, info)| Self {
             shape: without_ones(&behaviour.domain),
-            cycles: i64::try_from(info.cycles).unwrap_or(i64::MAX),
+            cycles: info.cycles,
         })
         .collect()
     }

@@ -1,5 +1,5 @@
 //! What vector units take of a group: which of its steps they compute, and in how many cycles on the
-//! tiles of a division.
+//! tiles of a division. Beside that, which operands that a group computes are one call of an intrinsic.
 
 use tir::{AffineMap, Ir, LinearMap, MemRefType, RegionId, Type};
 use tir_accel::vector::{NestShape, RegionCost, Stream, VectorInfo, element_strides};

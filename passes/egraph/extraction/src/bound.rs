@@ -4,6 +4,14 @@ use crate::core::Core;
 use crate::sweep::{NONE, Sweep};
 use fixedbitset::FixedBitSet;
 
+/// What every choice among the nodes left is known to pay.
+pub(crate) struct Paid {
+    /// No valid choice costs less.
+    pub bound: u64,
+    /// What each node still costs: a choice costs at least `bound` and `left` of its nodes.
+    pub left: Vec<u64>,
+}
+
 /// What [`cuts`] found.
 pub(crate) struct Cuts {
     /// No valid choice among the nodes left costs less.

@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use fixedbitset::FixedBitSet;
 
+use crate::bound::Paid;
 use crate::budget::Budget;
 use crate::core::Core;
 use crate::landmarks::Table;
@@ -69,14 +70,6 @@ pub(crate) fn meetings<'w>(
     found
 }
 
-/// What unavoidable sets are worth together.
-pub(crate) struct Met {
-    /// No valid choice among the nodes left costs less.
-    pub bound: u64,
-    /// What each node still costs: a choice costs at least `bound` and `left` of its nodes.
-    pub left: Vec<u64>,
-}
-
 /// Divides costs among the unavoidable sets in `meetings`: all grow alike, in parts of the dearest node that each cannot do without,
 /// until a node of theirs has no cost left.
 pub(crate) fn divide(
@@ -84,7 +77,7 @@ pub(crate) fn divide(
     alive: &FixedBitSet,
     sweep: &mut Sweep,
     budget: &mut Budget,
-) -> Met {
+) -> Paid {
     let mut sets: Vec<(Vec<u32>, u64)> = Vec::new();
     let mut own = FixedBitSet::with_capacity(core.nodes());
     for pair in 0..core.pairs {
@@ -157,5 +150,5 @@ pub(crate) fn divide(
             break;
         }
     }
-    Met { bound, left }
+    Paid { bound, left }
 }

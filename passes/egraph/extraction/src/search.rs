@@ -16,8 +16,9 @@ const ROUNDS: usize = 4;
 const PARTS: [u64; 3] = [10, 30, 100];
 /// Costs as they are stay in the running if they give a bound that is behind by one in so many parts at most.
 const NEAR: u64 = 6;
-/// States in a layer of the first diagram, and of the last.
-const WIDTHS: [usize; 2] = [1 << 10, 1 << 20];
+/// States in a layer of the first diagram, and of the last: before they are joined there may be some twenty times as many, of up to
+/// a hundred bytes.
+const WIDTHS: [usize; 2] = [1 << 10, 1 << 16];
 
 /// The search over one component.
 pub(crate) struct Search<'c> {

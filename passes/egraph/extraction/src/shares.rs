@@ -2,6 +2,7 @@
 
 use fixedbitset::FixedBitSet;
 
+use crate::bound::Paid;
 use crate::core::{Core, Lists};
 use crate::parts::components_in_order;
 
@@ -15,14 +16,6 @@ const RAISES: usize = 32;
 const STEPS: [f64; 2] = [0.5, 2e-4];
 /// Rounds without a better bound after which steps are halved.
 const PATIENCE: usize = 24;
-
-/// What [`Shares::ascend`] found.
-pub(crate) struct Shared {
-    /// No valid choice among the nodes left costs less.
-    pub bound: u64,
-    /// What each node still costs: a choice costs at least `bound` and `left` of its nodes.
-    pub left: Vec<u64>,
-}
 
 /// Prices of classes and their shares.
 ///
@@ -107,7 +100,7 @@ impl Shares {
         cost: &[u64],
         enough: u64,
         go_on: &mut dyn FnMut(u64) -> bool,
-    ) -> Shared {
+    ) -> Paid {
         let [mut step, last] = STEPS;
         let visits = (core.nodes() + 2 * self.to.len()) as u64;
         let mut best = (0, self.weight.clone());
@@ -133,7 +126,7 @@ impl Shares {
         }
         self.weight = best.1;
         let bound = self.round(core, alive, cost);
-        Shared {
+        Paid {
             bound,
             left: self.left(core, cost),
         }

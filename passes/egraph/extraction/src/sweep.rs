@@ -34,6 +34,31 @@ impl Sweep {
     /// A class is as dear as its cheapest node among `alive`, a node as `cost` and its dearest
     /// child. Gives the number of nodes visited.
     pub(crate) fn dearest(&mut self, core: &Core, alive: &FixedBitSet, cost: &[u64]) -> u64 {
+        self.swept(core, alive, |i| cost[i], |price, cost| price + cost)
+    }
+
+    /// The least that the dearest node of a derivation of all roots costs, and the number of nodes visited. [`Sweep::reached`] tells
+    /// afterwards what can be computed.
+    pub(crate) fn bottleneck(
+        &mut self,
+        core: &Core,
+        alive: &FixedBitSet,
+        cost: impl Fn(usize) -> u64,
+    ) -> (u64, u64) {
+        let visited = self.swept(core, alive, cost, u64::max);
+        let prices = core.roots.iter().map(|root| self.price[*root as usize]);
+        (prices.max().unwrap_or(0), visited)
+    }
+
+    /// Prices all classes from the leaves up, the cheapest first: a node as `with` says of the dearest of its children and its
+    /// cost, which is no less than that. Gives the number of nodes visited.
+    fn swept(
+        &mut self,
+        core: &Core,
+        alive: &FixedBitSet,
+        cost: impl Fn(usize) -> u64,
+        with: impl Fn(u64, u64) -> u64,
+    ) -> u64 {
         self.price.fill(u64::MAX);
         self.last.fill(NONE);
         for (i, missing) in self.missing.iter_mut().enumerate() {
@@ -42,12 +67,12 @@ impl Sweep {
         let mut visited = core.nodes() as u64;
         for &leaf in &core.leaves {
             if alive.contains(leaf as usize) {
-                self.heap.push(Reverse((cost[leaf as usize], leaf)));
+                self.heap.push(Reverse((cost(leaf as usize), leaf)));
             }
         }
         while let Some(Reverse((price, node))) = self.heap.pop() {
             self.free.push(node);
-            // Nodes that cost nothing settle at the same price and skip the heap.
+            // Nodes that cost no more settle at the same price and skip the heap.
             while let Some(node) = self.free.pop() {
                 let class = core.class[node as usize];
                 if self.price[class as usize] != u64::MAX {
@@ -60,9 +85,9 @@ impl Sweep {
                     self.last[u] = class;
                     self.missing[u] -= 1;
                     if self.missing[u] == 0 && alive.contains(u) {
-                        match cost[u] {
-                            0 => self.free.push(user),
-                            cost => self.heap.push(Reverse((price + cost, user))),
+                        match with(price, cost(u)) {
+                            own if own == price => self.free.push(user),
+                            own => self.heap.push(Reverse((own, user))),
                         }
                     }
                 }
@@ -117,60 +142,6 @@ impl Sweep {
             self.price[class as usize] = price;
             self.heap.push(Reverse((price, class)));
         }
-    }
-
-    /// The least that the dearest node of a derivation of all roots costs, and the number of nodes visited. [`Sweep::reached`] tells
-    /// afterwards what can be computed.
-    pub(crate) fn bottleneck(
-        &mut self,
-        core: &Core,
-        alive: &FixedBitSet,
-        cost: impl Fn(usize) -> u64,
-    ) -> (u64, u64) {
-        self.price.fill(u64::MAX);
-        for (i, missing) in self.missing.iter_mut().enumerate() {
-            *missing = core.children.of(i).len() as u32;
-        }
-        let mut visited = core.nodes() as u64;
-        let mut most = 0;
-        for &leaf in &core.leaves {
-            if alive.contains(leaf as usize) {
-                match cost(leaf as usize) {
-                    0 => self.free.push(leaf),
-                    cost => self.heap.push(Reverse((cost, leaf))),
-                }
-            }
-        }
-        loop {
-            let node = match self.free.pop() {
-                Some(node) => node,
-                None => match self.heap.pop() {
-                    Some(Reverse((cost, node))) => {
-                        most = most.max(cost);
-                        node
-                    }
-                    None => break,
-                },
-            };
-            let class = core.class[node as usize];
-            if self.price[class as usize] != u64::MAX {
-                continue;
-            }
-            self.price[class as usize] = most;
-            for &user in core.users.of(class as usize) {
-                visited += 1;
-                let u = user as usize;
-                self.missing[u] -= 1;
-                if self.missing[u] == 0 && alive.contains(u) {
-                    match cost(u) {
-                        cost if cost <= most => self.free.push(user),
-                        cost => self.heap.push(Reverse((cost, user))),
-                    }
-                }
-            }
-        }
-        let prices = core.roots.iter().map(|root| self.price[*root as usize]);
-        (prices.max().unwrap_or(0), visited)
     }
 
     /// Whether the last sweep reached all children of `node`.

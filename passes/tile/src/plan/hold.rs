@@ -35,7 +35,7 @@ pub fn held(plan: &Plan, operand: usize) -> impl Iterator<Item = usize> + '_ {
 }
 
 /// The tile of an operand that is loaded inside of so many loops, and what it takes; `None` if that is no
-/// tile of the unit.
+/// tile of the unit, or no tile that others are computed from.
 pub fn hold(
     group: &Group,
     target: &Target<'_>,
@@ -70,6 +70,11 @@ pub fn hold(
         .collect();
     let tile = Tile::new(&space, &Arc::new(far.map.linear()?), &unit)?;
     if !far.fits(&space, &tile) {
+        return None;
+    }
+    // A value that is computed for a tile alone is computed from all of the tiles that it reads, not from parts of them.
+    let mut inner = group.operands.iter().filter_map(|of| of.inner.as_ref());
+    if tile.dims != old.dims && inner.any(|inner| inner.inputs.contains(&operand)) {
         return None;
     }
     let near = target.info.space(plan.spaces[operand])?;

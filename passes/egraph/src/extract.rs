@@ -188,6 +188,22 @@ impl Listed {
     pub fn place(&self, graph: &Graph, id: Id) -> usize {
         self.places[&graph.find(id)]
     }
+
+    /// Of each e-node the number of the first one that is it but for the order of its operands, where that decides nothing.
+    pub fn as_commuted(&self, graph: &Graph) -> Vec<usize> {
+        let mut first: FxHashMap<(Head, Vec<Id>), usize> = FxHashMap::default();
+        let nodes = self.all.iter().enumerate();
+        let numbers = nodes.map(|(number, (_, _, node))| {
+            let info = graph.name_of(node).and_then(|name| name.info());
+            if !info.is_some_and(|info| info.has(Traits::Commutative)) {
+                return number;
+            }
+            let mut operands: Vec<Id> = node.children.iter().map(|id| graph.find(*id)).collect();
+            operands.sort_unstable();
+            *first.entry((node.head, operands)).or_insert(number)
+        });
+        numbers.collect()
+    }
 }
 
 /// Extracts a program.

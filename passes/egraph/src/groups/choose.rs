@@ -132,8 +132,10 @@ pub fn choose(
     named: Option<&str>,
 ) -> Result<Option<Chosen>, String> {
     let listed = Listed::new(graph, program);
-    let seeds = numbered(&listed, seeds);
-    let mut problem = Groups::new((graph, op_cache), model, &listed, &seeds, terms);
+    // `a + b` and `b + a` take as long as each other: one of them is chosen from.
+    let commuted = listed.as_commuted(graph);
+    let seeds = numbered(&listed, &commuted, seeds);
+    let mut problem = Groups::new((graph, op_cache), model, (&listed, &commuted), &seeds, terms);
     let mut prices = Prices::new(price, cx);
     if terms.every {
         problem.price_all(&mut prices);
@@ -191,10 +193,10 @@ pub fn choose(
     }))
 }
 
-/// Programs by the numbers of their nodes.
-fn numbered(listed: &Listed, seeds: &[Seed]) -> Vec<FxHashSet<usize>> {
-    let numbers = listed.all.iter().enumerate();
-    let numbers: FxHashMap<&Node, usize> = numbers.map(|(i, (_, _, node))| (node, i)).collect();
+/// Programs by the numbers of their nodes, each in the order of operands that is chosen from.
+fn numbered(listed: &Listed, commuted: &[usize], seeds: &[Seed]) -> Vec<FxHashSet<usize>> {
+    let numbers = listed.all.iter().zip(commuted);
+    let numbers: FxHashMap<&Node, usize> = numbers.map(|((.., node), i)| (node, *i)).collect();
     let of = |seed: &Seed| {
         let nodes = seed.values().filter_map(|node| numbers.get(node));
         nodes.copied().collect()
@@ -253,7 +255,7 @@ impl Groups {
     fn new(
         (graph, op_cache): (&Graph, &mut OpCache),
         model: &CostModel,
-        listed: &Listed,
+        (listed, commuted): (&Listed, &[usize]),
         seeds: &[FxHashSet<usize>],
         terms: Terms,
     ) -> Self {
@@ -268,7 +270,9 @@ impl Groups {
         let mut fixed = Vec::new();
         let mut classes = vec![Vec::new(); listed.ids.len()];
         for (number, (_, class, node)) in listed.all.iter().enumerate() {
-            classes[*class].push(number);
+            if commuted[number] == number {
+                classes[*class].push(number);
+            }
             let known = |id: &Id| graph[*id].data.known;
             let is_known = known(&listed.ids[*class]);
             let info = match node.head {

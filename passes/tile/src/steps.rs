@@ -43,12 +43,37 @@ pub(crate) struct Steps {
     pub(crate) op: OpId,
     /// Each in an order in which steps read what those before give.
     ways: Vec<Vec<Cone>>,
+    /// Whether a unit takes the nest as it is, in some blocks.
+    taken: bool,
 }
 
 impl Steps {
     /// How many ways there are to make steps of it.
     pub(crate) fn ways(&self) -> usize {
         self.ways.len()
+    }
+
+    /// What the group of the nest takes at least if the nest stays as it is, where no unit takes it: the thread computes each of
+    /// its elements. That is so for the last nest of a group: of others no more may be computed than is read of them.
+    pub(crate) fn by_thread(
+        &self,
+        func: &Ir,
+        group: &HashMap<OpId, usize>,
+        target: &Target<'_>,
+    ) -> Option<i64> {
+        let own = group.get(&self.op);
+        let mut users = func.uses(func.result(self.op, 0));
+        let is_last = own.is_none() || !users.any(|used| group.get(&used.op) == own);
+        if self.taken || !is_last {
+            return None;
+        }
+        let generic = func.get::<Generic>(self.op)?;
+        let points = generic.domain(func).ok()?;
+        let points = points.into_iter().fold(1, i64::saturating_mul);
+        let each = target.info.thread_cycles(generic.point_work(func));
+        let cores = target.info.cores_with(target.near.name) as i64;
+        let all = i64::try_from(each).ok()?.checked_mul(points)?;
+        Some(all / cores.max(1))
     }
 }
 
@@ -96,7 +121,8 @@ fn candidate(func: &mut Ir, op: OpId, target: &Target<'_>) -> Option<Steps> {
             }
         }
     }
-    (!ways.is_empty()).then_some(Steps { op, ways })
+    let taken = !own.is_empty();
+    (!ways.is_empty()).then_some(Steps { op, ways, taken })
 }
 
 /// The ops of an elementwise computation with one result, constants apart, in their order; none of what cannot be cut into
@@ -326,7 +352,7 @@ pub(crate) fn split(
     way: usize,
     group: &mut HashMap<OpId, usize>,
 ) -> Vec<OpId> {
-    let Steps { op, ways } = steps;
+    let Steps { op, ways, .. } = steps;
     let mut made = Vec::new();
     // What it reads may be what other steps give by now.
     let generic = func.get::<Generic>(*op);

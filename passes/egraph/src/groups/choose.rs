@@ -135,7 +135,13 @@ pub fn choose(
     // `a + b` and `b + a` take as long as each other: one of them is chosen from.
     let commuted = listed.as_commuted(graph);
     let seeds = numbered(&listed, &commuted, seeds);
-    let mut problem = Groups::new((graph, op_cache), model, (&listed, &commuted), &seeds, terms);
+    let mut problem = Groups::new(
+        (graph, op_cache),
+        model,
+        (&listed, &commuted),
+        &seeds,
+        terms,
+    );
     let mut prices = Prices::new(price, cx);
     if terms.every {
         problem.price_all(&mut prices);

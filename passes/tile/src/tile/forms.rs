@@ -56,53 +56,70 @@ pub(super) fn in_steps(
     if all.is_empty() {
         return;
     }
-    let of = |nests: &[(HashSet<OpId>, i64)], op: &OpId| {
-        nests.iter().position(|(ops, _)| ops.contains(op))
-    };
-    // What does not fit as it is takes any number of cycles.
-    let before = alone(func, group, target, budget, known).unwrap_or_default();
-    let places: Vec<Option<usize>> = all.iter().map(|steps| of(&before, &steps.op)).collect();
-    // The quickest way of each group, for all that it has.
-    let mut best: BTreeMap<Option<usize>, (i64, usize)> = BTreeMap::new();
+    let of = |nests: &[Alone], op: &OpId| nests.iter().position(|(ops, _)| ops.contains(op));
+    // Each way of all nests at once, with what was made of each nest.
+    let mut tried: Vec<(usize, Vec<Alone>, Vec<Vec<OpId>>)> = Vec::new();
     for way in 0..all.iter().map(Steps::ways).max().unwrap_or(0) {
         let (mut other, mut own, _) = copied(func, group);
         let mut made = Vec::new();
         for steps in candidates(&mut other, target) {
-            made.push(split(
-                &mut other,
-                &steps,
-                way.min(steps.ways() - 1),
-                &mut own,
-            ));
+            let way = way.min(steps.ways() - 1);
+            made.push(split(&mut other, &steps, way, &mut own));
         }
-        let Some(then) = alone(&other, &own, target, budget, known) else {
-            continue;
-        };
-        for place in places.iter().collect::<BTreeSet<_>>() {
-            let own = places
-                .iter()
-                .zip(&made)
-                .filter(|(other, _)| *other == place);
-            let nests = own
-                .flat_map(|(_, made)| made)
-                .filter_map(|op| of(&then, op));
-            let nests: BTreeSet<usize> = nests.collect();
-            let cycles = nests
-                .iter()
-                .fold(0i64, |sum, nest| sum.saturating_add(then[*nest].1));
-            let as_it_is = place.map_or(i64::MAX, |place| before[place].1);
-            let least = best.get(place).map_or(as_it_is, |(cycles, _)| *cycles);
-            if cycles < least {
-                best.insert(*place, (cycles, way));
+        let then = alone(&other, &own, target, budget, known);
+        tried.extend(then.map(|then| (way, then, made)));
+    }
+    // The quickest way of each place, for all nests there, where it takes less than the place does as it is.
+    let quickest = |places: &[Option<usize>], as_it_is: &dyn Fn(Option<usize>) -> i64| {
+        let mut best: BTreeMap<Option<usize>, (i64, usize)> = BTreeMap::new();
+        for (way, then, made) in &tried {
+            for place in places.iter().collect::<BTreeSet<_>>() {
+                let own = places.iter().zip(made).filter(|(other, _)| *other == place);
+                let nests = own.flat_map(|(_, made)| made);
+                let nests: BTreeSet<usize> = nests.filter_map(|op| of(then, op)).collect();
+                let cycles = nests.iter().map(|nest| then[*nest].1);
+                let cycles = cycles.fold(0, i64::saturating_add);
+                let least = best.get(place).map(|(cycles, _)| *cycles);
+                if cycles < least.unwrap_or_else(|| as_it_is(*place)) {
+                    best.insert(*place, (cycles, *way));
+                }
             }
         }
-    }
+        best
+    };
+    // Groups are not planned as they are where the thread alone would take longer: that is what takes longest to plan.
+    let several: HashSet<usize> = all
+        .iter()
+        .filter_map(|steps| group.get(&steps.op).copied())
+        .collect();
+    let grouped = all.iter().filter(|steps| group.contains_key(&steps.op));
+    let bounds = all.iter().map(|steps| steps.by_thread(func, group, target));
+    let bounds: Option<Vec<i64>> = bounds.collect();
+    let bounds = bounds.filter(|_| several.len() == grouped.count());
+    let apart: Vec<Option<usize>> = (0..all.len()).map(Some).collect();
+    let sure = bounds.map(|least| quickest(&apart, &|place| place.map_or(i64::MAX, |i| least[i])));
+    let (places, best) = match sure.filter(|best| best.len() == all.len()) {
+        Some(best) => (apart, best),
+        None => {
+            // What does not fit as it is takes any number of cycles.
+            let before = alone(func, group, target, budget, known).unwrap_or_default();
+            let places: Vec<Option<usize>> =
+                all.iter().map(|steps| of(&before, &steps.op)).collect();
+            let best = quickest(&places, &|place| {
+                place.map_or(i64::MAX, |place| before[place].1)
+            });
+            (places, best)
+        }
+    };
     for (steps, place) in all.iter().zip(&places) {
         if let Some((_, way)) = best.get(place) {
             split(func, steps, *way.min(&(steps.ways() - 1)), group);
         }
     }
 }
+
+/// The ops of a group, and the cycles that it takes alone.
+type Alone = (HashSet<OpId>, i64);
 
 /// The groups of a function and the cycles of each alone; `None` where one does not fit.
 fn alone(
@@ -111,7 +128,7 @@ fn alone(
     target: &Target<'_>,
     budget: Budget,
     known: &mut Known,
-) -> Option<Vec<(HashSet<OpId>, i64)>> {
+) -> Option<Vec<Alone>> {
     let Groups { from, singles, .. } = groups(func, group, target, budget, known);
     let nests = singles?.into_iter().map(|single| {
         let ops = single

@@ -338,19 +338,25 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
     found(ir, group, target, search, (by_unit, nearest))
 }
 
+/// Stages are not computed in ways whose calls take more than so many times the cycles of another one's: most of a unit's block is
+/// empty then, as where a dimension of it is an iterator of one point.
+const FILLED: i64 = 4;
+
+/// Cycles of the calls of a way, if all blocks of the unit are full that can be.
+fn cycles_of_calls(unit: &UnitChoice, group: &Group, target: &Target<'_>) -> i64 {
+    let mut blocks = group.domain[..group.core].to_vec();
+    for (d, points) in unit.assignment.unit_dims.iter().flatten() {
+        blocks[*d] = (blocks[*d] + points - 1) / points;
+    }
+    let called = target.called(&unit.assignment);
+    let each = called.map_or(1, |called| called.cycles);
+    blocks.into_iter().fold(each, i64::saturating_mul)
+}
+
 /// Puts ways whose calls take the fewest cycles first: by what they take most divisions of the others are left out early. Of equal
 /// ones the first stays before the others.
 fn first_fewest(units: &mut [UnitChoice], group: &Group, target: &Target<'_>) {
-    units.sort_by_cached_key(|unit| {
-        let Assignment { unit_dims, .. } = &*unit.assignment;
-        let mut blocks = group.domain[..group.core].to_vec();
-        for (d, points) in unit_dims.iter().flatten() {
-            blocks[*d] = (blocks[*d] + points - 1) / points;
-        }
-        let called = target.called(&unit.assignment);
-        let each = called.map_or(1, |called| called.cycles);
-        blocks.into_iter().fold(each, i64::saturating_mul)
-    });
+    units.sort_by_cached_key(|unit| cycles_of_calls(unit, group, target));
 }
 
 /// Whether engines move elements that lie apart from each other for more than their bytes.
@@ -448,8 +454,19 @@ pub fn stages(
     ways.retain(|dims| dims.iter().all(|(d, _)| group.reductions[*d]));
     let ways = std::iter::once(Vec::new()).chain((!ways.is_empty()).then_some(ways));
     for ways in ways {
-        for unit in candidates(ir, group, target, &ways).0 {
+        let (mut units, _) = candidates(ir, group, target, &ways);
+        first_fewest(&mut units, group, target);
+        let mut least = i64::MAX;
+        for unit in units {
+            let cycles = cycles_of_calls(&unit, group, target);
+            if cycles / FILLED > least {
+                continue;
+            }
+            let before = search.kept.len();
             divisions(group, target, &Way::Unit(unit), &elems, &mut search);
+            if search.kept.len() > before {
+                least = least.min(cycles);
+            }
         }
     }
     let over = written_over(ir, group, target);

@@ -189,20 +189,22 @@ impl Listed {
         self.places[&graph.find(id)]
     }
 
-    /// Of each e-node the number of the first one that is it but for the order of its operands, where that decides nothing.
+    /// Of each e-node the number of the last one that is it but for the order of its operands, where that decides nothing: the order
+    /// that rules made.
     pub fn as_commuted(&self, graph: &Graph) -> Vec<usize> {
-        let mut first: FxHashMap<(Head, Vec<Id>), usize> = FxHashMap::default();
-        let nodes = self.all.iter().enumerate();
-        let numbers = nodes.map(|(number, (_, _, node))| {
+        let mut known: FxHashMap<(Head, Vec<Id>), usize> = FxHashMap::default();
+        let mut numbers: Vec<usize> = (0..self.all.len()).collect();
+        for number in (0..self.all.len()).rev() {
+            let node = &self.all[number].2;
             let info = graph.name_of(node).and_then(|name| name.info());
-            if !info.is_some_and(|info| info.has(Traits::Commutative)) {
-                return number;
+            if info.is_some_and(|info| info.has(Traits::Commutative)) {
+                let mut operands: Vec<Id> =
+                    node.children.iter().map(|id| graph.find(*id)).collect();
+                operands.sort_unstable();
+                numbers[number] = *known.entry((node.head, operands)).or_insert(number);
             }
-            let mut operands: Vec<Id> = node.children.iter().map(|id| graph.find(*id)).collect();
-            operands.sort_unstable();
-            *first.entry((node.head, operands)).or_insert(number)
-        });
-        numbers.collect()
+        }
+        numbers
     }
 }
 

@@ -162,3 +162,24 @@ fn an_equal_program_of_fewer_groups_is_chosen() {
     };
     assert_eq!(chosen(text, apart), ["relu"]);
 }
+
+#[test]
+fn one_order_of_operands_is_chosen_from() {
+    // The e-graph holds `max(a, y)` and `max(y, a)`, of a power only what is written.
+    let groups = |step: &str| {
+        let text = format!(
+            "func.func @f(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8xf32> {{
+  %a = graph.matmul %x, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %b = {step} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  func.return %b : tensor<8x8xf32>
+}}"
+        );
+        let (_, report) = run(&text, Chosen::default());
+        let counts = report.statistics["chosen"].clone();
+        report.into_result().unwrap();
+        assert_eq!(chosen(&text, Chosen::default()).len(), 1);
+        ["groups", "groups planned"].map(|what| counts[what])
+    };
+    let power = groups("graph.pow %a, %y");
+    assert_eq!(groups("graph.max %y, %a"), power);
+}

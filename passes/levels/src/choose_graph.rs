@@ -61,7 +61,7 @@ pass! {
         pub group_ops: usize = 5,
         /// Maximum number of different groups that are planned, as they are chosen. With more to choose from, groups count as what is
         /// expected of them to the end, not as their bounds.
-        pub plans: usize = 1400,
+        pub plans: usize = 1700,
         /// Maximum number of extractions one after the other that find nothing better; behind each, what it chose is planned.
         pub rounds: usize = 24,
         /// Number of search steps of each of them to begin with.

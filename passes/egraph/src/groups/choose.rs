@@ -63,7 +63,7 @@ impl Default for Terms {
         Self {
             cuts: 6,
             nodes: 5,
-            plans: 1400,
+            plans: 1700,
             rounds: 24,
             steps: 2_000_000,
             most_steps: 10_000_000,
@@ -132,7 +132,7 @@ pub fn choose(
     named: Option<&str>,
 ) -> Result<Option<Chosen>, String> {
     let listed = Listed::new(graph, program);
-    // `a + b` and `b + a` take as long as each other: one of them is chosen from.
+    // Of `a + b` and `b + a` one is chosen from: with both, each group of three sums would be there eight times.
     let commuted = listed.as_commuted(graph);
     let seeds = numbered(&listed, &commuted, seeds);
     let mut problem = Groups::new(

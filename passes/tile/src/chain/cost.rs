@@ -208,10 +208,16 @@ fn used_with(stage: &Stage, space: Name, known: &mut Vec<Loaded>) -> i64 {
     own.chain(done).chain(parts).fold(0, i64::saturating_add)
 }
 
-/// Counts tiles once that several stages load before all loops.
-fn share(cx: &Context<'_>, root: &mut Stage, holders: &mut [Holder], cost: &mut Cost) {
-    let mut known: Vec<Loaded> = Vec::new();
-    let mut next = 0;
+/// Counts tiles once that several stages load before all loops; of what begins stages, those of the stage that computes first.
+fn share(
+    cx: &Context<'_>,
+    root: &mut Stage,
+    holders: &mut [Holder],
+    cost: &mut Cost,
+    begins: &mut [Begin],
+) {
+    let mut known: Vec<(Loaded, usize)> = Vec::new();
+    let (mut next, mut number) = (0, 0);
     each(root, &mut |stage| {
         for operand in 0..stage.group.operands.len() {
             let Some(loaded) = Loaded::of(stage, operand) else {
@@ -223,10 +229,10 @@ fn share(cx: &Context<'_>, root: &mut Stage, holders: &mut [Holder], cost: &mut 
             if near && cx.budget.worth > 0 {
                 continue;
             }
-            if !known.contains(&loaded) {
-                known.push(loaded);
+            let Some((loaded, last)) = known.iter_mut().find(|(other, _)| *other == loaded) else {
+                known.push((loaded, number));
                 continue;
-            }
+            };
             let with = (cx.ir.ty(loaded.source).elem(), cx.budget);
             let (group, plan) = (&stage.group, &mut stage.plan);
             let Some(once) = hold(group, cx.target, plan, operand, 0, with) else {
@@ -234,6 +240,8 @@ fn share(cx: &Context<'_>, root: &mut Stage, holders: &mut [Holder], cost: &mut 
             };
             cost.load = cost.load.saturating_sub(once.load);
             cost.first = cost.first.saturating_sub(once.first);
+            let before = &mut begins[std::mem::replace(last, number)].loads;
+            *before = before.saturating_sub(once.first).max(0);
             if near {
                 cost.taken_off = cost.taken_off.saturating_add(once.load);
             }
@@ -246,6 +254,7 @@ fn share(cx: &Context<'_>, root: &mut Stage, holders: &mut [Holder], cost: &mut 
             (holders[next + operand], plan.holders[operand]) = (none, none);
         }
         next += stage.plan.holders.len();
+        number += 1;
     });
 }
 
@@ -329,6 +338,26 @@ pub(super) fn fill_again(cx: &Context<'_>, root: &mut Stage, cost: &mut Cost) {
     }
 }
 
+/// How a stage begins.
+struct Begin {
+    /// Cycles of its first loads.
+    loads: i64,
+    /// Those of its units in a trip of all loops.
+    trip: i64,
+}
+
+/// Of first loads, those beside which others compute: what a stage reads is loaded behind what those read that compute for
+/// it, and these begin as soon as theirs is there. Stages that compute for others come behind them.
+fn hidden(begins: &[Begin]) -> i64 {
+    let (mut loaded, mut done, mut work) = (0i64, 0i64, 0i64);
+    for Begin { loads, trip } in begins.iter().rev() {
+        loaded = loaded.saturating_add(*loads);
+        done = done.max(loaded).saturating_add(*trip);
+        work = work.saturating_add(*trip);
+    }
+    loaded.saturating_sub(done.saturating_sub(work)).max(0)
+}
+
 /// What a chain costs; decides which tiles have one slot so that all fit, or says what does not.
 ///
 /// All tiles of all stages fit at the same time, so there is a place for each however long it lives, at the latest
@@ -345,8 +374,13 @@ pub(super) fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> 
     let mut behind = false;
     let trips = run(root);
     let several = root.depth() > 0;
+    let mut begins: Vec<Begin> = Vec::new();
     each(root, &mut |stage| {
         let plan = &stage.plan;
+        begins.push(Begin {
+            loads: plan.cost.first,
+            trip: plan.cost.trip,
+        });
         for done in stage.made().filter_map(|made| made.between.as_ref()) {
             kept.push((plan.held, done.bytes));
         }
@@ -381,7 +415,8 @@ pub(super) fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> 
     if !known {
         return Err(Refused::Never("a space is not known".to_string()));
     }
-    share(cx, root, &mut holders, &mut cost);
+    share(cx, root, &mut holders, &mut cost, &mut begins);
+    cost.hidden = hidden(&begins);
     for (name, bytes) in kept {
         let (one, exposed) = (bytes, 0);
         spaces.extend(cx.target.info.space(name));
@@ -432,4 +467,21 @@ pub(super) fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> 
     }
     root.plan.bytes = bytes.iter().copied().fold(0, i64::saturating_add);
     Ok(cost)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Begin, hidden};
+
+    #[test]
+    fn loads_are_hidden_as_long_as_others_compute() {
+        let begin = |loads, trip| Begin { loads, trip };
+        // What computes for others comes last: its own loads are waited for.
+        assert_eq!(hidden(&[begin(100, 50)]), 0);
+        assert_eq!(hidden(&[begin(30, 10), begin(100, 50)]), 30);
+        assert_eq!(hidden(&[begin(80, 10), begin(100, 50)]), 50);
+        // Each begins when what it reads is loaded and what computes for it is done.
+        assert_eq!(hidden(&[begin(40, 1), begin(40, 20), begin(100, 50)]), 70);
+        assert_eq!(hidden(&[]), 0);
+    }
 }

@@ -134,9 +134,9 @@ pub(super) fn series(ir: &Ir, nests: &[Played]) -> i64 {
         for (ready, cycles) in waiting {
             loaded = loaded.max(ready).saturating_add(cycles);
         }
-        let ends = cost.first.saturating_add(cost.last);
+        let ends = cost.waited().saturating_add(cost.last);
         let body = nest.cycles.saturating_sub(ends).max(0);
-        let begin = units.max(loaded);
+        let begin = units.max(loaded.saturating_sub(cost.hidden));
         units = begin.saturating_add(body);
         // The next one's loads are started in the last trip but one; those of this one's last trip are done then.
         let trips = cost.trip.saturating_mul(2).min(body);

@@ -64,19 +64,25 @@ impl Tile {
     /// Elements in a run that is contiguous in the tile and in its source, as the machine counts
     /// rows; `shape` is that of the source. Squares of up to `square` elements are transposed.
     pub fn run(&self, shape: &[i64], square: i64) -> i64 {
+        run(&self.sides(shape), square)
+    }
+
+    /// The dimensions that such a run goes through.
+    pub fn run_dims(&self, shape: &[i64]) -> Vec<usize> {
+        straight(&self.sides(shape)).1
+    }
+
+    /// Of each dimension how many elements are moved, and the distances of two of them in the source and in the tile.
+    fn sides(&self, shape: &[i64]) -> Vec<[i64; 3]> {
         let dense = MemRefType::dense_strides;
         let (far, near) = (dense(shape), dense(&self.shape()));
-        let steps = self.dims.iter().zip(near);
-        let steps = steps
-            .filter(|(dim, _)| dim.size > 1)
-            .map(|(dim, near)| {
-                // What lies beyond the end of the source is not moved.
-                let (s, step) = dim.source;
-                let inside = (shape[s] + step.abs() - 1) / step.abs().max(1);
-                [dim.size.min(inside.max(1)), step * far[s], near]
-            })
-            .collect();
-        run(steps, square)
+        let sides = self.dims.iter().zip(near).map(|(dim, near)| {
+            // What lies beyond the end of the source is not moved.
+            let (s, step) = dim.source;
+            let inside = (shape[s] + step.abs() - 1) / step.abs().max(1);
+            [dim.size.min(inside.max(1)), step * far[s], near]
+        });
+        sides.collect()
     }
 
     /// Transfers that an engine of so many dimensions needs for the tile; `elem` in bytes.
@@ -93,21 +99,30 @@ impl Tile {
 
 /// Elements in a run that is contiguous on both sides, of dimensions with how many elements are moved and the distances of two of
 /// them there and in the tile. Squares of up to `square` elements are transposed.
-pub fn run(mut steps: Vec<[i64; 3]>, square: i64) -> i64 {
-    let mut run = 1;
-    while let Some(i) = steps
-        .iter()
-        .rposition(|[_, far, near]| [run, run] == [*far, *near])
-    {
-        run *= steps.remove(i)[0];
-    }
-    let along = |side: usize| steps.iter().find(|dim| dim[side] == run);
+pub fn run(steps: &[[i64; 3]], square: i64) -> i64 {
+    let (run, through) = straight(steps);
+    let others = (0..steps.len()).filter(|i| steps[*i][0] > 1 && !through.contains(i));
+    let others: Vec<[i64; 3]> = others.map(|i| steps[i]).collect();
+    let along = |side: usize| others.iter().find(|dim| dim[side] == run);
     match along(1).zip(along(2)) {
         Some((far, near)) if far[0].min(near[0]) >= SMALLEST_SQUARE as i64 => {
             run.max(square.min(run * far[0].min(near[0])))
         }
         _ => run,
     }
+}
+
+/// Elements in a run as they lie, without squares, and the dimensions that it goes through.
+fn straight(steps: &[[i64; 3]]) -> (i64, Vec<usize>) {
+    let (mut run, mut through) = (1, Vec::new());
+    while let Some(i) = (0..steps.len()).rposition(|i| {
+        let [size, far, near] = steps[i];
+        size > 1 && [run, run] == [far, near] && !through.contains(&i)
+    }) {
+        run *= steps[i][0];
+        through.push(i);
+    }
+    (run, through)
 }
 
 /// Dimensions of an engine that are few.

@@ -12,6 +12,8 @@ pub struct Cost {
     pub store: i64,
     /// Before anything is computed.
     pub first: i64,
+    /// Of them those beside which stages compute that need none of them.
+    pub hidden: i64,
     /// After everything is.
     pub last: i64,
     /// Behind the first loads, where those of a trip take longer than the trip before computes.
@@ -56,6 +58,7 @@ impl Cost {
             (&mut self.load, other.load),
             (&mut self.store, other.store),
             (&mut self.first, other.first),
+            (&mut self.hidden, other.hidden),
             (&mut self.last, other.last),
             (&mut self.compute, other.compute),
             (&mut self.behind, other.behind),
@@ -81,6 +84,11 @@ impl Cost {
         self.load = self.load.saturating_add(more);
         self.first = self.first.saturating_add(more);
         self
+    }
+
+    /// Cycles of the first loads that units wait for.
+    pub fn waited(&self) -> i64 {
+        self.first.saturating_sub(self.hidden).max(0)
     }
 
     /// Cycles of the engines.
@@ -113,9 +121,10 @@ impl Cost {
         let sum = |parts: &[i64]| parts.iter().copied().fold(0, i64::saturating_add);
         let (load, longest) = (self.loading(), self.longest());
         let units = self.compute.max(self.issue);
-        let ends = sum(&[units, self.first, self.behind, self.last])
+        let first = self.waited();
+        let ends = sum(&[units, first, self.behind, self.last])
             .max(sum(&[load, self.trip, self.last]))
-            .max(sum(&[self.first, self.tile, self.store]))
+            .max(sum(&[first, self.tile, self.store]))
             .saturating_sub(longest);
         let beside = sum(&[self.taken(), ends, self.exposed]);
         // Never longer than one after the other.

@@ -54,6 +54,8 @@ pub(super) struct Fixed {
     pub(super) one: i64,
     /// Bytes that lie one behind the other in the tile and in the source.
     pub(super) run: i64,
+    /// Bytes that lie inside of the source, and in how many runs: one of which a part lies inside costs a granule, too.
+    inside: (i64, i64),
     /// Transfers.
     pub(super) starts: i64,
     /// Cycles of the engine.
@@ -72,9 +74,14 @@ impl Fixed {
             one: round_up(tile.elements().saturating_mul(elem), align),
             run: tile.run(shape, engine.square / elem.max(1)) * elem,
             starts: tile.starts(shape, elem, engine.dims),
+            inside: (inside(tile, shape, elem, &[]), 0),
             cycles: 0,
         };
-        fixed.cycles = fixed.cost(engine, inside(tile, shape, elem, None));
+        fixed.inside.1 = match fixed.run > engine.granule || engine.square > elem {
+            true => fixed.inside.0 / fixed.run.max(1),
+            false => inside(tile, shape, 1, &tile.run_dims(shape)),
+        };
+        fixed.cycles = fixed.cost(engine, fixed.inside.0);
         fixed
     }
 
@@ -95,7 +102,7 @@ impl Fixed {
             far[diagonal.column] = diagonal.columns;
             let beside = &spread.access[diagonal.column];
             let outside: Vec<bool> = (0..spread.shape.len()).map(|t| beside.at(t) != 0).collect();
-            let moved = inside(tile, &operand.shape, elem, None) / diagonal.times.max(1);
+            let moved = fixed.inside.0 / diagonal.times.max(1);
             let (shape, access) = (spread.shape, spread.access);
             fixed.run = spread_run(
                 &shape,
@@ -105,23 +112,24 @@ impl Fixed {
                 engine.square / elem.max(1),
             ) * elem;
             fixed.starts = starts(&far, shape, access, &outside, (elem, engine.dims));
+            fixed.inside = (moved, moved / fixed.run.max(1));
             fixed.cycles = fixed.cost(engine, moved);
         }
         if operand.constant && engine.packs {
             fixed.run = i64::MAX;
+            fixed.inside = (fixed.one, 1);
             fixed.starts = 1;
             fixed.cycles = fixed.cost(engine, fixed.one);
         }
         fixed
     }
 
-    /// Cycles to move so many bytes.
+    /// Cycles to move so many bytes of it.
     pub(super) fn cost(&self, engine: &EngineInfo, moved: i64) -> i64 {
-        let moved = if engine.granule > self.run {
-            (moved / self.run.max(1)).saturating_mul(engine.granule)
-        } else {
-            moved
-        };
+        let (all, runs) = self.inside;
+        let runs = i128::from(runs) * i128::from(moved) / i128::from(all.max(1));
+        let runs = i64::try_from(runs).unwrap_or(i64::MAX);
+        let moved = moved.max(runs.saturating_mul(engine.granule));
         let rate = engine.bytes_per_cycle.max(1);
         let cycles = moved.saturating_add(rate - 1) / rate;
         let latency = engine.latency.saturating_mul(self.starts);
@@ -159,15 +167,15 @@ fn spread_run(
             .sum();
         (size > 1).then_some([size, step, near[t]])
     });
-    run(steps.collect(), square)
+    run(&steps.collect::<Vec<_>>(), square)
 }
 
-/// Bytes of a tile that lie inside the source, or of a slice of it in one dimension.
-pub(super) fn inside(tile: &Tile, shape: &[i64], elem: i64, skip: Option<usize>) -> i64 {
+/// Bytes of a tile that lie inside the source, or of slices of it in some dimensions.
+pub(super) fn inside(tile: &Tile, shape: &[i64], elem: i64, skip: &[usize]) -> i64 {
     // In each dimension of the source, how many elements are moved and how far apart the outer ones are.
     let mut extents = vec![(1i64, 1i64); shape.len()];
     for (i, dim) in tile.dims.iter().enumerate() {
-        if Some(i) != skip && dim.size > 1 {
+        if !skip.contains(&i) && dim.size > 1 {
             let (moved, span) = &mut extents[dim.source.0];
             *moved = moved.saturating_mul(dim.size);
             *span = span.saturating_add((dim.size - 1).saturating_mul(dim.source.1));
@@ -276,7 +284,7 @@ impl Moved<'_> {
                     round_up((size / window).saturating_mul(rows), align)
                 };
                 (near, one) = (bytes(depth), bytes(1));
-                let rows = inside(tile, self.shape, elem, Some(i)).saturating_mul(step);
+                let rows = inside(tile, self.shape, elem, &[i]).saturating_mul(step);
                 let again = fixed.cost(self.engine, rows);
                 slid = again;
                 let more = (count - restarts).saturating_mul(again);

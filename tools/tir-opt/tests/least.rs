@@ -174,7 +174,7 @@ fn network(seed: u64) -> String {
 #[test]
 fn no_chain_of_random_networks_is_below_its_bound() {
     let count = std::env::var("TIR_NETWORKS").ok();
-    let count: u64 = count.map_or(12, |n| n.parse().expect("a number"));
+    let count: u64 = count.map_or(18, |n| n.parse().expect("a number"));
     let mut held = Held::default();
     // Where tensors stay that several stages of a chain read, what is estimated may be less than there is: not looked at here.
     for seed in 1..=count {

@@ -77,6 +77,7 @@ impl Fixed {
             inside: (inside(tile, shape, elem, &[]), 0),
             cycles: 0,
         };
+        // Of long runs parts are seldom short, and squares are no rows: there are as many as fill the bytes.
         fixed.inside.1 = match fixed.run > engine.granule || engine.square > elem {
             true => fixed.inside.0 / fixed.run.max(1),
             false => inside(tile, shape, 1, &tile.run_dims(shape)),

@@ -87,15 +87,16 @@ pub(super) fn in_steps(
         }
         best
     };
-    // Groups are not planned as they are where the thread alone would take longer: that is what takes longest to plan.
-    let several: HashSet<usize> = all
+    // Groups are not planned as they are where the thread alone would take longer: that is what takes longest to plan. Each nest is
+    // a place by itself then, so no two are of one group.
+    let numbers: HashSet<usize> = all
         .iter()
         .filter_map(|steps| group.get(&steps.op).copied())
         .collect();
     let grouped = all.iter().filter(|steps| group.contains_key(&steps.op));
     let bounds = all.iter().map(|steps| steps.by_thread(func, group, target));
     let bounds: Option<Vec<i64>> = bounds.collect();
-    let bounds = bounds.filter(|_| several.len() == grouped.count());
+    let bounds = bounds.filter(|_| numbers.len() == grouped.count());
     let apart: Vec<Option<usize>> = (0..all.len()).map(Some).collect();
     let sure = bounds.map(|least| quickest(&apart, &|place| place.map_or(i64::MAX, |i| least[i])));
     let (places, best) = match sure.filter(|best| best.len() == all.len()) {

@@ -59,9 +59,13 @@ pass! {
         pub cuts: usize = 6,
         /// Maximum number of ops of a group that is extracted.
         pub group_ops: usize = 5,
-        /// Maximum number of different groups that are planned, as they are chosen. With more to choose from, groups count as what is
+        /// Maximum number of different groups that are planned as they are chosen. With more to choose from, groups count as what is
         /// expected of them to the end, not as their bounds.
-        pub plans: usize = 1700,
+        pub plans: usize = 2000,
+        /// Groups of tensors of so many dimensions at most are planned before one is chosen, if there are no more than `plans` of them: that
+        /// takes a fraction of a millisecond each. 0: none; with more than tensors have: all groups, so that the bound that `print` prints is
+        /// that of their prices, which takes minutes for large functions.
+        pub at_once: usize = 3,
         /// Maximum number of extractions one after the other that find nothing better; behind each, what it chose is planned.
         pub rounds: usize = 24,
         /// Number of search steps of each of them to begin with.
@@ -97,9 +101,6 @@ pass! {
         /// Cycles by the estimate below which functions are left to `egraph`: of such, latencies and starts, which queues
         /// overlap, are most.
         pub least: i64 = 20_000,
-        /// Plan all groups before one is chosen: the bound that `print` prints is that of their prices then. Takes minutes for
-        /// large functions.
-        pub every: bool = false,
         /// Write the groups to choose from as an e-graph in the JSON format of egraph-serialize and extraction-gym, a node for
         /// each with its cycles, those chosen marked: of the last time that a function was rewritten.
         pub json: Option<String> = None,
@@ -292,6 +293,7 @@ impl ChooseGraph {
             cuts: self.cuts,
             nodes: if self.fuses() { self.group_ops } else { 1 },
             plans: self.plans,
+            at_once: self.at_once,
             rounds: self.rounds,
             steps: self.steps,
             most_steps: self.most_steps,
@@ -299,7 +301,6 @@ impl ChooseGraph {
             near: self.near,
             gap: self.gap,
             bound: self.print,
-            every: self.every,
         };
         let run = |ir: &mut Ir, cx: &mut PassCx<'_>| {
             let egraph = Egraph {

@@ -76,7 +76,8 @@ pub(crate) fn joint(options: &Options) -> Result<(), String> {
             });
             pipeline.nest("func.func", |p| {
                 p.add(ChooseGraph {
-                    every: true,
+                    at_once: usize::MAX,
+                    plans: usize::MAX,
                     repeat: 1,
                     json: Some(problem.display().to_string()),
                     ..ChooseGraph::default()

@@ -88,7 +88,7 @@ fn blocks_are_no_slower_by_the_choice() {
 /// What the choice of groups of a network says where all of them are planned.
 fn all_planned(tool: &Tool, network: &Ir, machine: &str) -> Result<String, String> {
     let mut module = network.clone();
-    let choice = "choose-graph{least=0 every=true print=true repeat=1}";
+    let choice = "choose-graph{least=0 at-once=9 print=true repeat=1}";
     let attach = format!("attach-machine{{file={}}}", file(machine).display());
     let pipeline = format!("{attach},func.func(canonicalize,{choice})");
     let pipeline = tool.passes.parse(&pipeline).map_err(|e| said(&e))?;

@@ -53,6 +53,16 @@ pub struct Body {
     pub inputs: Vec<Input>,
 }
 
+impl Body {
+    /// The dimensions of its tensors that have most.
+    pub fn rank(&self) -> usize {
+        let computed = self.parts.iter().map(|part| part.ty);
+        let all = computed.chain(self.inputs.iter().map(|input| input.ty));
+        let ranks = all.map(|ty| ty.shape().map_or(0, <[_]>::len));
+        ranks.max().unwrap_or(0)
+    }
+}
+
 /// What a group takes by itself.
 pub trait Price: Sync {
     /// Cycles of a group as a nest; `None` where it does not run as one.

@@ -1,6 +1,7 @@
 //! Extraction of groups.
 //!
-//! To plan a group takes milliseconds, so extraction chooses, what it chose is planned, and it runs again. Until a group is
+//! To plan a group takes milliseconds, so extraction chooses, what it chose is planned, and it runs again; but groups of tensors of
+//! few dimensions are planned at once: those take a fraction of a millisecond, and what is known need not be expected. Until a group is
 //! planned it counts as what is *expected*: its products on the tiles that they fill, its bytes in the runs that they have
 //! unfused, and more by the share that groups with the same anchor took more, less some *hope*. Where nothing that is chosen so
 //! is new, and much is left to gain, groups count as their *bounds* ([`Cutter::bound`]), which none takes less than: what is
@@ -37,8 +38,10 @@ pub struct Terms {
     pub cuts: usize,
     /// Ops of a group.
     pub nodes: usize,
-    /// Different groups that are planned.
+    /// Different groups that are planned, beside those that are at once.
     pub plans: usize,
+    /// Groups of tensors of so many dimensions at most are planned before one is chosen, if there are no more than `plans` of them.
+    pub at_once: usize,
     /// Times that extraction runs without finding something better.
     pub rounds: usize,
     /// Steps of search of each to begin with.
@@ -54,8 +57,6 @@ pub struct Terms {
     pub gap: u64,
     /// Whether a bound is asked for.
     pub bound: bool,
-    /// Whether all groups are planned before one is chosen, so that the bound is one of their prices.
-    pub every: bool,
 }
 
 impl Default for Terms {
@@ -63,7 +64,8 @@ impl Default for Terms {
         Self {
             cuts: 6,
             nodes: 5,
-            plans: 1700,
+            plans: 2000,
+            at_once: 3,
             rounds: 24,
             steps: 2_000_000,
             most_steps: 10_000_000,
@@ -71,7 +73,6 @@ impl Default for Terms {
             near: 200,
             gap: 5,
             bound: false,
-            every: false,
         }
     }
 }
@@ -143,9 +144,7 @@ pub fn choose(
         terms,
     );
     let mut prices = Prices::new(price, cx);
-    if terms.every {
-        problem.price_all(&mut prices);
-    }
+    problem.price_at_once(&mut prices, terms);
     let mut best: Option<Solution> = None;
     let mut others: Vec<Solution> = Vec::new();
     let (mut limit, mut rounds) = (None, 0);

@@ -5,7 +5,7 @@ use tir::PassCx;
 use tir_extraction::Solution;
 
 use super::super::body::{Body, Price};
-use super::Groups;
+use super::{Groups, Terms};
 
 /// A group that does not run as one nest takes so many times what its ops are said to.
 const APART: f64 = 8.0;
@@ -14,6 +14,8 @@ const APART: f64 = 8.0;
 pub(super) struct Prices<'a> {
     /// By number.
     known: FxHashMap<usize, Option<u64>>,
+    /// How many of them were planned before one was chosen.
+    at_once: usize,
     price: &'a dyn Price,
     cx: &'a PassCx<'a>,
 }
@@ -22,14 +24,22 @@ impl<'a> Prices<'a> {
     pub(super) fn new(price: &'a dyn Price, cx: &'a PassCx<'a>) -> Self {
         Self {
             known: FxHashMap::default(),
+            at_once: 0,
             price,
             cx,
         }
     }
+
     /// How many bodies were planned.
     pub(super) fn count(&self) -> usize {
         self.known.len()
     }
+
+    /// How many of them were planned since they were to be chosen from.
+    pub(super) fn by_need(&self) -> usize {
+        self.known.len() - self.at_once
+    }
+
     fn of(&mut self, number: usize, body: &Body) -> Option<u64> {
         let price = || self.price.cycles(body, self.cx);
         *self.known.entry(number).or_insert_with(price)
@@ -37,13 +47,19 @@ impl<'a> Prices<'a> {
 }
 
 impl Groups {
-    /// Prices all groups.
-    pub(super) fn price_all(&mut self, prices: &mut Prices<'_>) {
-        for group in 0..self.cuts.len() {
-            if !self.priced[group] {
-                self.price_one(group, prices);
+    /// Prices what is to be planned before one is chosen.
+    pub(super) fn price_at_once(&mut self, prices: &mut Prices<'_>, terms: Terms) {
+        let few = |body: &Body| body.rank() <= terms.at_once;
+        let taken: Vec<bool> = self.all.iter().map(few).collect();
+        if taken.iter().filter(|taken| **taken).count() <= terms.plans {
+            for group in 0..self.cuts.len() {
+                let taken = self.bodies[group].is_some_and(|body| taken[body]);
+                if taken && !self.priced[group] {
+                    self.price_one(group, prices);
+                }
             }
         }
+        prices.at_once = prices.count();
     }
 
     /// Prices a group, and all that computes the same.

@@ -35,7 +35,7 @@ impl Groups {
             let fresh = self.price(&solution, prices);
             self.offer(best, solution.clone());
             last = Some(solution);
-            if fresh == 0 || prices.count() >= terms.plans {
+            if fresh == 0 || prices.by_need() >= terms.plans {
                 break;
             }
         }
@@ -54,7 +54,10 @@ impl Groups {
         let mut rounds = 0;
         self.expects = true;
         let (mut least_yet, mut last_gain) = (f64::INFINITY, 0);
-        let (mut steps, mut earlier) = (terms.steps, None);
+        // Where all has its price, one extraction is all there is.
+        let known = self.priced.iter().all(|priced| *priced);
+        let steps = if known { terms.most_steps } else { terms.steps };
+        let (mut steps, mut earlier) = (steps, None);
         // Whether it is known what there is to gain by what is expected, and the limit that keeps it from being looked for.
         let (mut asked, mut kept_from) = (false, None);
         let limit = loop {
@@ -62,7 +65,7 @@ impl Groups {
                 break Some(("rounds", terms.rounds));
             }
             let by_need = prices.count() < self.all.len();
-            if prices.count() >= terms.plans && by_need {
+            if prices.by_need() >= terms.plans && by_need {
                 break Some(("plans", terms.plans));
             }
             rounds += 1;
@@ -82,7 +85,7 @@ impl Groups {
             if fresh == 0 || least >= near * cost {
                 // What is expected misleads where much of what is left shares: where it leaves much to gain, bounds decide what is
                 // planned from here on. That many are planned then is only good where they are few.
-                let from = best.as_ref().filter(|_| self.expects && !asked);
+                let from = best.as_ref().filter(|_| self.expects && !asked && !known);
                 asked = true;
                 if let Some(from) = from
                     && self.expected(from, terms.steps)? < Terms::without(terms.gap) * cost

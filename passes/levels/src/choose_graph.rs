@@ -83,7 +83,7 @@ pass! {
         pub repeat: usize = 4,
         /// A function is rewritten again, and extracted groups are compared with those of `fuse-graph`, where one in so many
         /// cycles is gained.
-        pub worth: u64 = 100,
+        pub worth: u64 = 2000,
         /// A program that takes no more than one in so many cycles less changes nothing: the estimate is not that exact.
         pub slight: i64 = 1000,
         /// Of two programs the one that takes fewer cycles by the estimate is taken where that is one in so many. Of those that

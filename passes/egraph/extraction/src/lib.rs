@@ -41,6 +41,7 @@ mod search;
 mod settle;
 mod shake;
 mod shares;
+mod slopes;
 mod solve;
 mod sweep;
 mod units;

@@ -234,6 +234,11 @@ impl<'c> Search<'c> {
         let Some((choice, cost)) = self.trees(alive, budget, price) else {
             return;
         };
+        self.begin(method, choice, cost);
+    }
+
+    /// Takes a choice if it is the cheapest so far, and lets local search start from it.
+    pub(crate) fn begin(&mut self, method: &'static str, choice: Vec<Option<u32>>, cost: u64) {
         if cost < self.cost {
             (self.choice, self.cost, self.method) = (choice.clone(), cost, method);
         }

@@ -98,7 +98,7 @@ impl Groups {
                     }
                     kept_from = Some(("plans", terms.plans));
                 }
-                if steps >= terms.most_steps {
+                if steps >= terms.most_steps && last_gain < rounds {
                     break kept_from;
                 }
                 earlier = earlier.or_else(|| best.clone());

@@ -1,0 +1,115 @@
+//! Starting points of local search by slope scaling: the cost of a node that several classes use is shared out among them.
+//!
+//! Cheapest trees pay for a node once for each way from a root to it, so what many would share looks dear. Here each way pays its
+//! part: at first of as many as there may be, then of as many as there were in the last trees, which keeps what those cost
+//! together what the choice costs. What looked cheap for it might be shared, and was not, looks dear from then on.
+//!
+//! Source: Kim and Pardalos, "A solution approach to the fixed charge network flow problem using a dynamic slope scaling
+//! procedure", Operations Research Letters 24, 1999.
+
+use crate::budget::Budget;
+use crate::core::Core;
+use crate::search::Search;
+
+/// Sweeps without a cheaper choice behind which prices are as hoped again, less a share at random.
+const PATIENCE: usize = 24;
+/// So often at most.
+const STARTS: usize = 8;
+/// The share that is taken off at most.
+const OFF: f64 = 0.5;
+/// Of what a node was expected to cost, the part that is kept when trees tell what it does.
+const KEPT: f64 = 0.5;
+/// No more ways to a class are counted.
+const WAYS: f64 = 1e9;
+/// Random numbers are the same each time.
+const SEED: u64 = 1;
+
+impl Search<'_> {
+    /// Looks for choices in which much is shared; local search may start from the cheapest behind each start.
+    pub(crate) fn scale(&mut self, budget: &mut Budget) {
+        let core = self.core;
+        let hoped = hoped(core);
+        let mut random = fastrand::Rng::with_seed(SEED);
+        for start in 0..STARTS {
+            if self.done() || !budget.lasts() {
+                return;
+            }
+            let mut off = || match start {
+                0 => 1.0,
+                _ => 1.0 - OFF * random.f64(),
+            };
+            let mut price: Vec<f64> = hoped.iter().map(|cost| cost * off()).collect();
+            let mut best: Option<(Vec<Option<u32>>, u64)> = None;
+            let mut since = 0;
+            while since < PATIENCE && budget.lasts() {
+                let found = self.trees(None, budget, |i| (price[i] as u64, core.cost[i]));
+                let Some((choice, cost)) = found else { return };
+                let ways = ways(core, &choice);
+                budget.pay(core.nodes() as u64);
+                for class in 0..core.classes {
+                    if choice[class].is_none() {
+                        continue;
+                    }
+                    for &node in core.members.of(class) {
+                        let node = node as usize;
+                        let told = core.cost[node] as f64 / ways[class];
+                        price[node] = KEPT * price[node] + (1.0 - KEPT) * told;
+                    }
+                }
+                since += 1;
+                if best.as_ref().is_none_or(|(_, least)| cost < *least) {
+                    (best, since) = (Some((choice, cost)), 0);
+                }
+            }
+            if let Some((choice, cost)) = best {
+                self.begin("slope scaling", choice, cost);
+            }
+        }
+    }
+}
+
+/// What each node costs if all that may use its class do.
+fn hoped(core: &Core) -> Vec<f64> {
+    let users = |class: usize| {
+        let users = core.users.of(class).iter();
+        let mut classes: Vec<u32> = users.map(|user| core.class[*user as usize]).collect();
+        classes.sort_unstable();
+        classes.dedup();
+        classes.len().max(1) as f64
+    };
+    let users: Vec<f64> = (0..core.classes).map(users).collect();
+    let each = core.class.iter().zip(&core.cost);
+    each.map(|(class, cost)| *cost as f64 / users[*class as usize])
+        .collect()
+}
+
+/// How many ways lead from the roots to each class by a choice.
+fn ways(core: &Core, choice: &[Option<u32>]) -> Vec<f64> {
+    let mut users = vec![0u32; core.classes];
+    for node in choice.iter().flatten() {
+        for &child in core.children.of(*node as usize) {
+            users[child as usize] += 1;
+        }
+    }
+    let mut ways = vec![0.0; core.classes];
+    for &root in &core.roots {
+        ways[root as usize] += 1.0;
+    }
+    let is_free = |class: &u32| users[*class as usize] == 0;
+    let mut ready: Vec<u32> = core.roots.iter().copied().filter(is_free).collect();
+    ready.dedup();
+    while let Some(class) = ready.pop() {
+        let Some(node) = choice[class as usize] else {
+            continue;
+        };
+        for &child in core.children.of(node as usize) {
+            let c = child as usize;
+            ways[c] = f64::min(ways[c] + ways[class as usize], WAYS);
+            users[c] -= 1;
+            if users[c] == 0 {
+                ready.push(child);
+            }
+        }
+    }
+    ways
+}

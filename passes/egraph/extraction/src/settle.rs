@@ -45,7 +45,7 @@ pub(crate) fn settle_all(
 /// Solves a component.
 fn settle(core: &Core, seeds: &[FixedBitSet], budget: &mut Budget) -> Settled {
     let mut search = Search::new(core, seeds, budget);
-    budget.stage(6);
+    budget.stage(8);
     search.scale(budget);
     budget.stage(3);
     search.exchange(budget);

@@ -25,22 +25,22 @@ const WAYS: f64 = 1e9;
 const SEED: u64 = 1;
 
 impl Search<'_> {
-    /// Looks for choices in which much is shared; local search may start from the cheapest behind each start.
+    /// Looks for choices in which much is shared; local search starts from the cheapest.
     pub(crate) fn scale(&mut self, budget: &mut Budget) {
         let core = self.core;
         let hoped = hoped(core);
         let mut random = fastrand::Rng::with_seed(SEED);
+        let mut best: Option<(Vec<Option<u32>>, u64)> = None;
         for start in 0..STARTS {
             if self.done() || !budget.lasts() {
-                return;
+                break;
             }
             let mut off = || match start {
                 0 => 1.0,
                 _ => 1.0 - OFF * random.f64(),
             };
             let mut price: Vec<f64> = hoped.iter().map(|cost| cost * off()).collect();
-            let mut best: Option<(Vec<Option<u32>>, u64)> = None;
-            let mut since = 0;
+            let (mut least, mut since) = (u64::MAX, 0);
             while since < PATIENCE && budget.lasts() {
                 let found = self.trees(None, budget, |i| (price[i] as u64, core.cost[i]));
                 let Some((choice, cost)) = found else { return };
@@ -57,13 +57,16 @@ impl Search<'_> {
                     }
                 }
                 since += 1;
-                if best.as_ref().is_none_or(|(_, least)| cost < *least) {
-                    (best, since) = (Some((choice, cost)), 0);
+                if cost < least {
+                    (least, since) = (cost, 0);
+                    if best.as_ref().is_none_or(|(_, least)| cost < *least) {
+                        best = Some((choice, cost));
+                    }
                 }
             }
-            if let Some((choice, cost)) = best {
-                self.begin("slope scaling", choice, cost);
-            }
+        }
+        if let Some((choice, cost)) = best {
+            self.begin("slope scaling", choice, cost);
         }
     }
 }

@@ -62,9 +62,9 @@ pass! {
         /// Maximum number of different groups that are planned as they are chosen. With more to choose from, groups count as what is
         /// expected of them to the end, not as their bounds.
         pub plans: usize = 2000,
-        /// Groups of tensors of so many dimensions at most are planned before one is chosen, if there are no more than `plans` of them: that
-        /// takes a fraction of a millisecond each. 0: none; with more than tensors have: all groups, so that the bound that `print` prints is
-        /// that of their prices, which takes minutes for large functions.
+        /// Groups of tensors of so many dimensions at most are planned before one is chosen, where three in four of all are such, and no
+        /// more than `plans`: that takes a fraction of a millisecond each. 0: none; more than tensors have: all groups, so that the bound
+        /// that `print` prints is that of their prices, which takes minutes for large functions.
         pub at_once: usize = 3,
         /// Maximum number of extractions one after the other that find nothing better; behind each, what it chose is planned.
         pub rounds: usize = 24,
@@ -83,7 +83,7 @@ pass! {
         pub repeat: usize = 4,
         /// A function is rewritten again, and extracted groups are compared with those of `fuse-graph`, where one in so many
         /// cycles is gained.
-        pub worth: u64 = 2000,
+        pub worth: u64 = 100,
         /// A program that takes no more than one in so many cycles less changes nothing: the estimate is not that exact.
         pub slight: i64 = 1000,
         /// Of two programs the one that takes fewer cycles by the estimate is taken where that is one in so many. Of those that

@@ -1,7 +1,8 @@
 //! Extraction of groups.
 //!
-//! To plan a group takes milliseconds, so extraction chooses, what it chose is planned, and it runs again; but groups of tensors of
-//! few dimensions are planned at once: those take a fraction of a millisecond, and what is known need not be expected. Until a group is
+//! To plan a group takes milliseconds, so extraction chooses, what it chose is planned, and it runs again; but where most
+//! groups are of tensors of few dimensions, those are planned at once: that takes a fraction of a millisecond each, and what is known
+//! need not be expected. Until a group is
 //! planned it counts as what is *expected*: its products on the tiles that they fill, its bytes in the runs that they have
 //! unfused, and more by the share that groups with the same anchor took more, less some *hope*. Where nothing that is chosen so
 //! is new, and much is left to gain, groups count as their *bounds* ([`Cutter::bound`]), which none takes less than: what is
@@ -40,7 +41,7 @@ pub struct Terms {
     pub nodes: usize,
     /// Different groups that are planned, beside those that are at once.
     pub plans: usize,
-    /// Groups of tensors of so many dimensions at most are planned before one is chosen, if there are no more than `plans` of them.
+    /// Groups of tensors of so many dimensions at most are planned before one is chosen, where most are such, and no more than `plans`.
     pub at_once: usize,
     /// Times that extraction runs without finding something better.
     pub rounds: usize,

@@ -10,6 +10,9 @@ use super::{Groups, Terms};
 /// A group that does not run as one nest takes so many times what its ops are said to.
 const APART: f64 = 8.0;
 
+/// Groups of few dimensions are planned at once where they are so many quarters of all: otherwise others decide.
+const MOST: usize = 3;
+
 /// Prices of bodies.
 pub(super) struct Prices<'a> {
     /// By number.
@@ -51,7 +54,8 @@ impl Groups {
     pub(super) fn price_at_once(&mut self, prices: &mut Prices<'_>, terms: Terms) {
         let few = |body: &Body| body.rank() <= terms.at_once;
         let taken: Vec<bool> = self.all.iter().map(few).collect();
-        if taken.iter().filter(|taken| **taken).count() <= terms.plans {
+        let count = taken.iter().filter(|taken| **taken).count();
+        if count <= terms.plans && MOST * self.all.len() <= count * 4 {
             for group in 0..self.cuts.len() {
                 let taken = self.bodies[group].is_some_and(|body| taken[body]);
                 if taken && !self.priced[group] {

@@ -116,3 +116,33 @@ fn ways(core: &Core, choice: &[Option<u32>]) -> Vec<f64> {
     }
     ways
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::CoreNode;
+
+    /// Twenty gates, each by a product of its own or a part of one for all; the latter is an eighth of the sum.
+    #[test]
+    fn what_all_may_share_is_found_from_the_beginning() {
+        const GATES: u32 = 20;
+        let node = |class, cost, children: &[u32]| CoreNode {
+            class,
+            cost,
+            children: children.to_vec(),
+            origin: 0,
+            meets: Vec::new(),
+        };
+        let mut nodes = vec![node(GATES, 50, &[])];
+        for gate in 0..GATES {
+            nodes.push(node(gate, 20, &[]));
+            nodes.push(node(gate, 1, &[GATES]));
+        }
+        let core = Core::new(GATES as usize + 1, nodes, (0..GATES).collect());
+        let mut budget = Budget::new(1_000_000, None);
+        let mut search = Search::new(&core, &[], &mut budget);
+        assert_eq!(search.cost, 400);
+        search.scale(&mut budget);
+        assert_eq!((search.cost, search.method), (70, "slope scaling"));
+    }
+}

@@ -100,6 +100,7 @@ fn ways(core: &Core, choice: &[Option<u32>]) -> Vec<f64> {
     }
     let is_free = |class: &u32| users[*class as usize] == 0;
     let mut ready: Vec<u32> = core.roots.iter().copied().filter(is_free).collect();
+    ready.sort_unstable();
     ready.dedup();
     while let Some(class) = ready.pop() {
         let Some(node) = choice[class as usize] else {

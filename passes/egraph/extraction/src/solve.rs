@@ -74,8 +74,8 @@ struct Best {
 
 /// The best choice found: the cheapest of the seeds, of bottom-up extraction and of what search
 /// finds in the reduced problem, component by component: with the cost of each node shared out among
-/// its users, bottom-up by what the cuts of the bound left of each cost, local search, branch and bound. The bound is by cuts, and exact where search
-/// came to its end. Costs are compared in units of 2^-61 of all costs' sum or less, so that an
+/// its users, bottom-up by what the cuts of the bound left of each cost, local search, branch and
+/// bound. The bound is by cuts, and exact where search came to its end. Costs are compared in units of 2^-61 of all costs' sum or less, so that an
 /// answer called optimal is so up to as many units as there are nodes.
 ///
 /// # Errors

@@ -59,7 +59,7 @@ pub fn price(
         return None;
     }
     let all = limits;
-    let (group, limits) = settled(func, target, budget, limits, known);
+    let (group, limits) = settled(func, target, budget, limits, false, known);
     if target.inner.is_some() {
         let scope = whole(func, group, target);
         return Some(one(
@@ -96,12 +96,14 @@ pub fn price(
 }
 
 /// Brings a function into the form that its tiles are chosen in: which fused group each generic is of, and the limits
-/// of nests of several stages, if there are such.
+/// of nests of several stages, if there are such. What is read in steps may be computed with what lies between so that it stays:
+/// always where it is `tiled`; of one group that is priced alone nothing stays.
 fn settled(
     func: &mut Ir,
     target: &Target<'_>,
     budget: Budget,
     limits: Option<Limits>,
+    tiled: bool,
     known: &mut Known,
 ) -> (HashMap<OpId, usize>, Option<Limits>) {
     let mut group = HashMap::new();
@@ -117,9 +119,8 @@ fn settled(
     let limits = limits.filter(|_| has_chains(target));
     if let Some(limits) = limits {
         crate::sums::sums(func, target, &mut group);
-        // What is read in steps is computed with what lies between so that it stays: one group has nothing that would.
         let numbers: HashSet<usize> = group.values().copied().collect();
-        let strides = numbers.len() > 1;
+        let strides = tiled || numbers.len() > 1;
         forms(func, &mut group, (target, budget, limits), strides, known);
     }
     crate::settle::settle(func, &mut group);
@@ -144,7 +145,7 @@ pub fn tile(
     }
     // Not where groups are priced: what a group shows there is copied only where a function gives it.
     crate::settle::results(func);
-    let (group, _) = settled(func, target, budget, limits, known);
+    let (group, _) = settled(func, target, budget, limits, true, known);
     if budget.listed > 0 {
         // Candidates are listed where they are estimated.
         known.plans.clear();

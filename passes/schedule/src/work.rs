@@ -79,12 +79,17 @@ pub(crate) fn busy(ir: &Ir, machine: &MachineInfo, op: OpId, branches: Branches)
     out
 }
 
+/// Iterations that samples are taken of at most: the first ones.
+const MOST: i64 = 1 << 40;
+
 /// Of [`SAMPLES`] iterations of the loops around a branch those in which its condition holds.
 fn taken(ir: &Ir, branch: OpId, condition: Value) -> i64 {
-    let Some(nest) = nest_of(ir, branch) else {
+    // In a loop that never runs it holds as often as not.
+    let nest = nest_of(ir, branch).filter(|nest| nest.iter().all(|counter| counter.trips > 0));
+    let Some(nest) = nest else {
         return SAMPLES / 2;
     };
-    let all = total(&nest).max(1);
+    let all = total(&nest).clamp(1, MOST);
     // Where there are more, those that are far from a multiple of anything.
     let samples = all.min(SAMPLES);
     let step = if all > SAMPLES { (all * 8 / 13) | 1 } else { 1 };

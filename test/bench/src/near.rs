@@ -4,12 +4,14 @@
 //!
 //! The program beside is the same network without residency: each group of ops a nest of its own, every tensor between
 //! two of them in far memory, tiles chosen for the same near memory. Its command stream is recorded, and what its engines
-//! touch in far memory, in that order, goes through [`Tiles`] and [`Lru`] and is what [`exact`] chooses from.
+//! touch in far memory, in that order, goes through [`Tiles`] and [`Lru`]; recorded with less near memory too, it is what
+//! [`exact`] chooses from.
 //!
 //! Two bounds say what no tiles and no replacement can avoid: see [`bound`].
 //!
 //! Promised is that no bytes move but those that must wherever the largest live set fits near memory: the tensors that
-//! live between two nests at a time. Where it does not, four fifths of what the scratchpad moves beyond them are gone; and
+//! live between two nests at a time. Where it does not, four fifths of what the scratchpad moves beyond them are gone, unless
+//! that is below the bound of programs in the same order: then the row says so; and
 //! of few tensors, the bytes are at most 1.05 times those of the exact choice.
 
 mod bound;
@@ -31,7 +33,7 @@ use tir_schedule::stream::Stream;
 
 use crate::covers::{On, STEPS, read, run};
 use crate::networks::{root, said};
-use exact::{Item, best};
+use exact::Choice;
 use lru::{Lru, Tiles};
 
 /// The share of what a scratchpad moves beyond what must that is gone at least.
@@ -219,24 +221,6 @@ impl Accesses {
         writes(true) && writes(false)
     }
 
-    /// What may stay near, from the first transfer to the last.
-    fn items(&self) -> Vec<(bool, Item)> {
-        let buffers = self.buffers().into_iter();
-        let items = buffers.map(|(buffer, which)| {
-            let (moved, size) = (self.bytes(&which), self.sizes[buffer]);
-            let between = self.is_between(&which);
-            let must = if between { 0 } else { moved.min(size) };
-            let time = |i: Option<&usize>| i.map_or(0, |i| self.all[*i].time);
-            let item = Item {
-                life: time(which.first())..=time(which.last()),
-                bytes: size,
-                saved: moved - must,
-            };
-            (between, item)
-        });
-        items.filter(|(_, item)| item.saved > 0).collect()
-    }
-
     /// The number of each buffer's last access, if nobody needs what is in it behind that.
     fn ends(&self) -> HashMap<usize, usize> {
         let buffers = self.buffers().into_iter();
@@ -308,15 +292,25 @@ pub(crate) fn compulsory(network: &Ir) -> Result<u64, String> {
     Ok(work.bytes_in() + work.bytes_out())
 }
 
-/// The most bytes that live at a time.
-fn largest(items: &[(bool, Item)]) -> u64 {
-    let between = || items.iter().filter(|(between, _)| *between);
-    let at = |time: u64| {
-        let live = between().filter(|(_, item)| item.life.contains(&time));
-        live.map(|(_, item)| item.bytes).sum()
+/// The most bytes that live at a time between nests.
+fn largest(accesses: &Accesses) -> u64 {
+    let buffers = accesses.buffers().into_iter();
+    let between = buffers.filter(|(_, which)| accesses.is_between(which));
+    let time = |i: Option<&usize>| i.map_or(0, |i| accesses.all[*i].time);
+    let lives = between.map(|(buffer, which)| {
+        let life = time(which.first())..=time(which.last());
+        (life, accesses.sizes[buffer])
+    });
+    let lives: Vec<_> = lives.collect();
+    let at = |time: u64| -> u64 {
+        let live = lives.iter().filter(|(life, _)| life.contains(&time));
+        live.map(|(_, bytes)| bytes).sum()
     };
-    let starts = between().map(|(_, item)| at(*item.life.start()));
-    starts.max().unwrap_or(0)
+    lives
+        .iter()
+        .map(|(life, _)| at(*life.start()))
+        .max()
+        .unwrap_or(0)
 }
 
 fn small() -> Vec<PathBuf> {
@@ -417,8 +411,8 @@ fn row(
             moved(&apart)
         ));
     }
-    let (items, [lru, words]) = (accesses.items(), accesses.lru(capacity));
-    let (live, bytes) = (largest(&items), moved(&ours));
+    let [lru, words] = accesses.lru(capacity);
+    let (live, bytes) = (largest(&accesses), moved(&ours));
     let beyond = |bytes: u64| bytes.saturating_sub(must) as f64;
     let gone = match beyond(lru) > 0.0 {
         true => 1.0 - beyond(bytes) / beyond(lru),
@@ -433,12 +427,22 @@ fn row(
     };
     let times = bytes as f64 / bounds.in_order.max(1) as f64;
     let fits = live <= capacity;
-    let mut ok = if fits { bytes <= must } else { gone >= GONE };
-    let few = (items.len() <= FEW).then(|| items.into_iter().map(|(_, item)| item));
-    let chosen = few.and_then(|items| best(&items.collect::<Vec<_>>(), capacity));
-    let (exact, ratio) = match chosen {
+    // What no program of the same order reaches is not asked for.
+    let asked = must as f64 + (1.0 - GONE) * beyond(lru);
+    let out_of_reach = !fits && asked < bounds.in_order as f64;
+    let mut ok = match fits {
+        true => bytes <= must,
+        false => gone >= GONE || out_of_reach,
+    };
+    let buffers = accesses.buffers().into_iter();
+    let few = buffers
+        .filter(|(_, which)| accesses.is_between(which))
+        .count()
+        <= FEW;
+    let chosen = few.then(|| Choice::of(network, machine, &accesses, capacity));
+    let (exact, ratio) = match chosen.and_then(|choice| choice.best(capacity)) {
         Some(best) => {
-            let least = all - best.saved;
+            let least = best.moved;
             let ratio = bytes as f64 / least as f64;
             ok &= ratio <= EXACT;
             // Where its buffers have no places, it is a bound.
@@ -454,7 +458,11 @@ fn row(
         bounds.any_order,
         ours.cycles,
         apart.cycles,
-        if ok { "" } else { "missed" }
+        match (ok, out_of_reach && gone < GONE) {
+            (true, true) => "below bound",
+            (true, false) => "",
+            (false, _) => "missed",
+        }
     );
     Ok((line, ok))
 }

@@ -368,7 +368,10 @@ impl Planner<'_> {
             Policy::Static => Accept::Any,
         };
         let mut refused;
-        (state, refused) = self.chosen(&state, &candidates, accept);
+        (state, refused) = match self.limits.policy {
+            Policy::Bytes => self.first(&state, &candidates, accept),
+            Policy::Cycles | Policy::Static => self.chosen(&state, &candidates, accept),
+        };
         if self.limits.policy == Policy::Cycles && !refused.is_empty() {
             (state, refused) = self.cheapest(&state, refused, &candidates, &before);
         }

@@ -19,7 +19,10 @@
 //!   the last one of the layer before. Anything else, epilogues and pools too, may be done at any time and again, and any
 //!   part of any tensor may stay. At the start of a layer at most `S` words of what it reads are near: the others are
 //!   loaded while it runs, and were stored behind the start of the layer that made them. Sums are new once each; so a layer
-//!   loads the larger of its words less its sums, and of its weights with what is not near.
+//!   loads the larger of its words less its sums, and of its weights with what is not near. What is added to its sums
+//!   later and was made by an earlier layer ([`Beside`]) is needed at its start as well: of both no more than `S` words are
+//!   near, and the others are loaded at some time behind it. Whether it is added to a sum first or last, it is a word for each.
+//!   What is stored is counted once for each layer that made it: of sets of layers that have none in common.
 //! - [`Bounds::any_order`]: of all that compute no value twice, nests of several layers too. What a layer reads may be made
 //!   near and each of its sums may end there, so neither counts: what is beyond both and beyond the layer's constants and
 //!   arguments is loaded again. Of layers that read the same tensor the one with the most counts.
@@ -217,6 +220,59 @@ impl Walk<'_> {
     }
 }
 
+/// What meets the sums of a layer and was made by an earlier one: the input of a block beside what the block computes.
+struct Beside {
+    /// The layer that made it, and its words.
+    maker: usize,
+    words: u64,
+}
+
+/// By layers, what meets their sums. Each layer's words count once, and only where no layer behind the meeting reads them:
+/// then a load for that layer could be the one for this.
+fn beside(ir: &Ir, walk: &mut Walk<'_>, reads: &[(usize, Vec<Source>)]) -> HashMap<usize, Beside> {
+    let block = ir.body_block(ir.root(), 0);
+    let ops = block.into_iter().flat_map(|block| ir.ops_in(block));
+    let (mut found, mut counted) = (HashMap::new(), HashSet::new());
+    for op in ops.filter(|op| ir.has(*op, Traits::Elementwise)) {
+        let operands: Vec<Value> = ir.operands(op).collect();
+        let made = operands.iter().map(|value| (*value, walk.from(*value)));
+        let mut made: Vec<(usize, Value)> = made
+            .filter_map(|(value, from)| match from {
+                Source::Layer(number) => Some((number, value)),
+                Source::Outside | Source::Unknown => None,
+            })
+            .collect();
+        made.sort_by_key(|(number, _)| *number);
+        let ([(maker, value)], Some((last, sums))) = (&made[..made.len().min(1)], made.last())
+        else {
+            continue;
+        };
+        let words = |value: Value| ir.ty(value).elements().map_or(0, |n| n as u64);
+        let again = |(number, from): &(usize, Vec<Source>)| {
+            number >= last && from.contains(&Source::Layer(*maker))
+        };
+        let alone = words(*value) == words(*sums) && !reads.iter().any(again);
+        if maker < last && alone && !found.contains_key(last) && counted.insert(*maker) {
+            let (maker, words) = (*maker, words(*value));
+            found.insert(*last, Beside { maker, words });
+        }
+    }
+    found
+}
+
+/// The most that is stored at least, of sets of layers and how much of what each makes is: of sets that have none in common.
+fn stored(mut sets: Vec<(Vec<usize>, u64)>) -> u64 {
+    sets.sort_by_key(|(_, words)| std::cmp::Reverse(*words));
+    let (mut seen, mut all) = (HashSet::new(), 0);
+    for (makers, words) in sets {
+        if makers.iter().all(|maker| !seen.contains(maker)) {
+            all += words;
+            seen.extend(makers);
+        }
+    }
+    all
+}
+
 /// The tensor that a value shows in another shape or order.
 fn shown(ir: &Ir, mut value: Value) -> Value {
     while let Definition::Result(op, _) = ir.definition(value) {
@@ -251,30 +307,51 @@ pub(super) fn bounds(network: &Ir, near: u64, must: u64) -> Result<Bounds, Strin
     let word = all.iter().flat_map(|(_, (read, _))| read);
     let word = word.map(|value| bytes(*value)).min().unwrap_or(4);
     let room = near / word;
-    // Beyond what must move: loads of each layer; stores for each layer that makes what others read.
-    let (mut loads, mut stores) = (0, HashMap::<usize, u64>::new());
+    // All that products read, those with groups too.
+    let reads = |(op, number): (&OpId, &usize)| {
+        let operands: Vec<Value> = ir.operands(*op).collect();
+        (*number, operands)
+    };
+    let reads: Vec<(usize, Vec<Value>)> = walk.numbers.iter().map(reads).collect();
+    let reads = reads.into_iter().map(|(number, operands)| {
+        let from = operands.into_iter().map(|value| walk.from(value));
+        (number, from.collect())
+    });
+    let reads: Vec<(usize, Vec<Source>)> = reads.collect();
+    let beside = beside(ir, &mut walk, &reads);
+    // Beyond what must move: loads of each layer; what is stored of what layers make.
+    let (mut loads, mut sets) = (0, Vec::new());
     let mut again: Vec<([Value; 2], u64)> = Vec::new();
-    for (_, (read, layer)) in &all {
+    for (op, (read, layer)) in &all {
         let from = read.map(|value| walk.from(value));
         if from.contains(&Source::Unknown) {
             continue;
         }
         let words = layer.words(room);
         let sums = layer.sizes[2];
-        let (mut outside, mut made, mut held) = (0, 0, 0);
+        let (mut outside, mut made, mut makers) = (0, 0, Vec::new());
         for (from, size) in from.iter().zip(layer.sizes) {
             let Source::Layer(number) = from else {
                 outside += size;
                 continue;
             };
             made += size;
-            held = room.min(held + size);
-            let stored = stores.entry(*number).or_default();
-            *stored = (*stored).max(size.saturating_sub(room));
+            makers.push(*number);
+            sets.push((vec![*number], size.saturating_sub(room)));
         }
-        let own = (made - held) + outside;
+        let meets = walk.numbers.get(op).and_then(|number| beside.get(number));
+        let more = meets.map_or(0, |beside| beside.words);
+        let far = (made + more).saturating_sub(room);
+        if let Some(beside) = meets {
+            makers.push(beside.maker);
+            sets.push((vec![beside.maker], more.saturating_sub(room)));
+        }
+        makers.sort_unstable();
+        makers.dedup();
+        sets.push((makers, far));
         // What comes from outside must move in any case, if only once for all layers that read it.
-        loads += words.saturating_sub(sums).max(own) - outside;
+        let multiplied = words.saturating_sub(sums) + more.saturating_sub(room);
+        loads += multiplied.max(far + outside) - outside;
         let read = read.map(|value| shown(ir, value));
         again.push((read, words.saturating_sub(made + sums + outside)));
     }
@@ -286,9 +363,8 @@ pub(super) fn bounds(network: &Ir, near: u64, must: u64) -> Result<Bounds, Strin
         }
         seen.extend(read);
     }
-    let stored: u64 = stores.values().sum();
     Ok(Bounds {
-        in_order: must + (loads + stored) * word,
+        in_order: must + (loads + stored(sets)) * word,
         any_order: must + repeated * word,
     })
 }

@@ -1,5 +1,7 @@
 //! Which of the tensors that may stay do, by time or by bytes, and why others do not.
 
+use std::collections::HashSet;
+
 use tir::OpId;
 
 use super::{Accept, Candidate, NO_PLACE, Planner, SLACK, SLOWER, State, TOO_LARGE};
@@ -10,6 +12,9 @@ const GAIN: i64 = 500;
 
 /// Where near memory is plenty, all nests together may take one in so many cycles more for bytes that are not moved.
 const WORTH: i64 = 8;
+
+/// Orders of tensors that are tried at most, each with another one first.
+const ORDERS: usize = 16;
 
 /// A candidate by its number, and why it does not stay.
 pub(super) type Refused = (usize, Why);
@@ -54,21 +59,71 @@ impl Planner<'_> {
         })
     }
 
-    /// What stays by a policy, one by one, and the numbers of the candidates that do not.
+    /// What stays by a policy, one by one in the order of the candidates, and the numbers of those that do not.
     pub(super) fn chosen(
         &self,
         before: &State,
         candidates: &[Candidate],
         accept: Accept,
     ) -> (State, Vec<Refused>) {
+        self.in_order(before, candidates, accept, 0..candidates.len())
+    }
+
+    /// What stays by a policy, one by one in an order, and the numbers of those that do not.
+    fn in_order(
+        &self,
+        before: &State,
+        candidates: &[Candidate],
+        accept: Accept,
+        order: impl Iterator<Item = usize>,
+    ) -> (State, Vec<Refused>) {
         let (mut state, mut refused) = (before.clone(), Vec::new());
-        for (number, candidate) in candidates.iter().enumerate() {
-            match self.stays(&state, candidate, accept) {
+        for number in order {
+            match self.stays(&state, &candidates[number], accept) {
                 Ok(next) => state = next,
                 Err(why) => refused.push((number, why)),
             }
         }
         (state, refused)
+    }
+
+    /// What stays where tensors that found no room for those before them come first, as long as fewer bytes move for it: what
+    /// stays takes room from what is tried behind it, so the order decides, and none of them is the best everywhere.
+    pub(super) fn first(
+        &self,
+        before: &State,
+        candidates: &[Candidate],
+        accept: Accept,
+    ) -> (State, Vec<Refused>) {
+        let mut order: Vec<usize> = (0..candidates.len()).collect();
+        let (mut best, mut refused) = self.chosen(before, candidates, accept);
+        let mut least = self.together(&best);
+        let mut tried = HashSet::new();
+        while tried.len() < ORDERS {
+            let none = |(number, why): &Refused| {
+                let room = [NO_PLACE, TOO_LARGE].contains(why);
+                (room && !tried.contains(number)).then_some(*number)
+            };
+            let bytes = |number: &usize| {
+                let times = i64::try_from(candidates[*number].reads).unwrap_or(i64::MAX);
+                let bytes = self.bytes(candidates[*number].value);
+                (bytes.saturating_mul(times), std::cmp::Reverse(*number))
+            };
+            let Some(number) = refused.iter().filter_map(none).max_by_key(bytes) else {
+                break;
+            };
+            tried.insert(number);
+            let mut other = order.clone();
+            other.retain(|o| *o != number);
+            other.insert(0, number);
+            let next = self.in_order(before, candidates, accept, other.iter().copied());
+            let then = self.together(&next.0);
+            if then < least {
+                (least, order) = (then, other);
+                (best, refused) = next;
+            }
+        }
+        (best, refused)
     }
 
     /// Of what stays by time, what stays then of the others as long as that makes all nests together quicker, and what stays

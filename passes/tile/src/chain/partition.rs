@@ -197,7 +197,8 @@ impl Who {
     }
 }
 
-/// Whether a value is needed by nothing but some generics, read directly or as a part of another value.
+/// Whether a value is needed by nothing but some generics, read directly, as a part of another value, or through what only
+/// moves its elements and is none of them.
 pub(crate) fn only_for(ir: &Ir, value: Value, inside: &HashSet<OpId>) -> bool {
     let mut work = vec![value];
     while let Some(value) = work.pop() {
@@ -206,7 +207,11 @@ pub(crate) fn only_for(ir: &Ir, value: Value, inside: &HashSet<OpId>) -> bool {
                 || ir.is::<ExpandShape>(u.op)
                 || ir.is::<CollapseShape>(u.op)
                 || ir.is::<InsertSlice>(u.op);
-            if view {
+            let moves = |op: OpId| {
+                let generic = ir.get::<Generic>(op);
+                !inside.contains(&op) && generic.is_some_and(|generic| generic.moves(ir))
+            };
+            if view || moves(u.op) {
                 work.extend(ir.results(u.op));
             } else if !(ir.is::<Generic>(u.op) && inside.contains(&u.op)) {
                 return false;
@@ -403,13 +408,16 @@ pub fn partition(
     let Settled {
         nests,
         residents,
-        far,
+        mut far,
         price,
     } = match limits.policy {
         Policy::Bytes if limits.resident => least_moved(&all, limits.stages.max(1), stays),
         Policy::Cycles if limits.resident => least_cycles(&all, limits.stages.max(1), stays),
         _ => stays(&cut(&best)),
     };
+    if limits.resident {
+        far.extend(planner.never(&nests));
+    }
     (chains.price, chains.residents, chains.far) = (Some(price), residents, far);
     let each = nests.iter().map(Nest::cycles);
     chains.stay = Some(each.fold(0, i64::saturating_add));

@@ -16,6 +16,7 @@
 mod candidates;
 mod choose;
 mod nest;
+mod never;
 mod places;
 mod stays;
 

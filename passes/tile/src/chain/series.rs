@@ -4,6 +4,9 @@
 //! while units begin with the next one, and what the next one loads first is loaded while the one before has its last trips,
 //! if near memory has room for both and no nest writes it until then. So nests are played through in the order of the
 //! program: one clock for units, one for each direction of engines, and for each tensor when it lies in far memory.
+//!
+//! A nest that loads for longer than anything else in it has some of that loaded in the nests before, while their engine has time
+//! and near memory is free from there on (`schedule-transfers`, decision 0172).
 
 use std::collections::HashMap;
 
@@ -20,13 +23,41 @@ pub(super) struct Played {
     /// What it takes alone.
     cost: Cost,
     cycles: i64,
-    /// What it loads before anything is computed: cycles, bytes of near memory, and of which tensor.
-    loads: Vec<(i64, i64, Value)>,
+    /// What it loads.
+    loads: Vec<Load>,
+    /// Bytes that the engine loads in a cycle.
+    rate: i64,
+    /// Cycles of the thread for a scalar operation.
+    thread: i64,
+    /// Whether queues do all of it: where the thread computes, they wait for it.
+    queued: bool,
     /// Generics whose results it writes to far memory.
     writes: Vec<OpId>,
     /// Bytes of near memory, and how many it may take.
     bytes: i64,
     room: i64,
+}
+
+/// What a stage loads of a tensor.
+struct Load {
+    source: Value,
+    /// Cycles before anything is computed, and those behind.
+    first: i64,
+    rest: i64,
+    /// Bytes of near memory.
+    bytes: i64,
+}
+
+/// How many nests before its own tiles are loaded in at most, as `schedule-transfers` does.
+const REACH: usize = 8;
+
+/// A nest that was played: what others may load in it.
+struct Past {
+    /// Cycles of its engine.
+    idle: i64,
+    /// Bytes of near memory.
+    free: i64,
+    writes: Vec<OpId>,
 }
 
 impl Played {
@@ -46,12 +77,17 @@ impl Played {
             let own = if in_full { own.in_full() } else { own };
             cycles = cycles.saturating_add(own.price(thread));
             cost.add(&own);
-            first_loads(cx, stage, &mut loads);
+            all_loads(cx, stage, &mut loads);
         }
+        let (far, near) = (cx.target.far.name, cx.target.near.name);
+        let engine = cx.target.info.engine_between(far, near);
         Self {
             cost,
             cycles,
             loads,
+            rate: engine.map_or(1, |engine| engine.bytes_per_cycle.max(1)),
+            thread,
+            queued: stages.iter().all(|stage| queued(stage)),
             writes,
             bytes,
             room,
@@ -66,8 +102,15 @@ impl Played {
     }
 }
 
-/// The first loads of a stage and of all that compute for it.
-fn first_loads(cx: &Context<'_>, stage: &Stage, loads: &mut Vec<(i64, i64, Value)>) {
+/// Whether units and engines do all of a stage.
+fn queued(stage: &Stage) -> bool {
+    let plan = &stage.plan;
+    let own = plan.cost.thread == 0 && (plan.moves || !plan.busy.is_empty());
+    own && stage.made().all(|made| made.parts.iter().all(queued))
+}
+
+/// What a stage and all that compute for it load.
+fn all_loads(cx: &Context<'_>, stage: &Stage, loads: &mut Vec<Load>) {
     for (number, operand) in stage.group.operands.iter().enumerate() {
         if operand.made || operand.near || operand.inner.is_some() {
             continue;
@@ -76,12 +119,17 @@ fn first_loads(cx: &Context<'_>, stage: &Stage, loads: &mut Vec<(i64, i64, Value
         let level = stage.plan.level(number).min(stage.plan.order.len());
         let found = hold(&stage.group, cx.target, &stage.plan, number, level, with);
         if let Some(found) = found {
-            loads.push((found.first, found.holder.bytes, operand.source));
+            loads.push(Load {
+                source: operand.source,
+                first: found.first,
+                rest: found.load.saturating_sub(found.first).max(0),
+                bytes: found.holder.bytes,
+            });
         }
     }
     for made in stage.made() {
         for part in &made.parts {
-            first_loads(cx, part, loads);
+            all_loads(cx, part, loads);
         }
     }
 }
@@ -99,23 +147,75 @@ fn computed_by(ir: &Ir, value: Value) -> Vec<OpId> {
     found
 }
 
+/// Cycles of what a nest loads that are loaded in the nests before it; their time and their memory are taken.
+fn early(ir: &Ir, nest: &Played, past: &mut [Past]) -> i64 {
+    let cost = &nest.cost;
+    let others = cost.compute.max(cost.store).max(cost.issue);
+    let mut excess = cost.load.saturating_sub(others).max(0);
+    let mut free = (nest.room - nest.bytes).max(0);
+    let mut rest: Vec<(Vec<OpId>, i64)> = Vec::new();
+    if excess > 0 && free > 0 {
+        let moved = nest.loads.iter().filter(|load| load.rest > 0);
+        rest.extend(moved.map(|load| (computed_by(ir, load.source), load.rest)));
+    }
+    let (mut all, reach) = (0i64, past.len().saturating_sub(REACH));
+    for at in (reach..past.len()).rev() {
+        let before = &past[at];
+        // What is written there or behind it is not there yet.
+        rest.retain(|(ops, _)| !ops.iter().any(|op| before.writes.contains(op)));
+        free = free.min(before.free);
+        let left = rest.iter().map(|(_, cycles)| *cycles);
+        let left = left.fold(0, i64::saturating_add).saturating_sub(all);
+        let room = free / nest.rate;
+        let taken = excess.min(before.idle).min(room).min(left).max(0);
+        let bytes = taken.saturating_mul(nest.rate);
+        past[at].idle -= taken;
+        for held in &mut past[at..] {
+            held.free = (held.free - bytes).max(0);
+        }
+        free -= bytes;
+        excess -= taken;
+        all = all.saturating_add(taken);
+    }
+    all
+}
+
 /// Cycles of nests in the order in which they run.
 pub(super) fn series(ir: &Ir, nests: &[Played]) -> i64 {
     let mut far: HashMap<OpId, i64> = HashMap::new();
     let (mut units, mut load, mut store) = (0i64, 0i64, 0i64);
     // Bytes of near memory that the nest before leaves.
     let mut free = 0i64;
+    let mut past: Vec<Past> = Vec::new();
+    let queues = nests.iter().all(|nest| nest.queued);
     for nest in nests {
-        let cost = &nest.cost;
+        let (mut cost, mut cycles) = (nest.cost.clone(), nest.cycles);
         if cost.in_order {
             let end = units.max(load).max(store).saturating_add(nest.cycles);
             (units, load, store) = (end, end, end);
+            past.clear();
             continue;
         }
-        let known = nest.loads.iter().map(|(cycles, ..)| *cycles);
+        let ahead = if queues {
+            early(ir, nest, &mut past)
+        } else {
+            0
+        };
+        if ahead > 0 {
+            cost.load = cost.load.saturating_sub(ahead);
+            cost.behind = cost.behind.saturating_sub(ahead).max(0);
+            cycles = cycles.min(cost.price(nest.thread));
+        }
+        let known = nest.loads.iter().map(|load| load.first);
         let known = known.fold(0, i64::saturating_add).max(1);
         let mut waiting: Vec<(i64, i64)> = Vec::new();
-        for (cycles, bytes, source) in &nest.loads {
+        for Load {
+            first,
+            bytes,
+            source,
+            ..
+        } in &nest.loads
+        {
             let written = computed_by(ir, *source).into_iter();
             let ready = written.filter_map(|op| far.get(&op).copied()).max();
             let mut ready = ready.unwrap_or(0);
@@ -126,8 +226,8 @@ pub(super) fn series(ir: &Ir, nests: &[Played]) -> i64 {
                 ready = ready.max(units);
             }
             // Loads that several stages share are counted once in the sum.
-            let part = i128::from(*cycles) * i128::from(cost.first) / i128::from(known);
-            waiting.push((ready, i64::try_from(part).unwrap_or(*cycles)));
+            let part = i128::from(*first) * i128::from(cost.first) / i128::from(known);
+            waiting.push((ready, i64::try_from(part).unwrap_or(*first)));
         }
         waiting.sort_unstable();
         let mut loaded = load;
@@ -135,7 +235,7 @@ pub(super) fn series(ir: &Ir, nests: &[Played]) -> i64 {
             loaded = loaded.max(ready).saturating_add(cycles);
         }
         let ends = cost.waited().saturating_add(cost.last);
-        let body = nest.cycles.saturating_sub(ends).max(0);
+        let body = cycles.saturating_sub(ends).max(0);
         let begin = units.max(loaded.saturating_sub(cost.hidden));
         units = begin.saturating_add(body);
         // The next one's loads are started in the last trip but one; those of this one's last trip are done then.
@@ -146,6 +246,12 @@ pub(super) fn series(ir: &Ir, nests: &[Played]) -> i64 {
             far.insert(*op, store);
         }
         free = (nest.room - nest.bytes).max(0);
+        let longest = cost.compute.max(cost.store).max(cost.load);
+        past.push(Past {
+            idle: longest - cost.load,
+            free,
+            writes: nest.writes.clone(),
+        });
     }
     units.max(load).max(store)
 }

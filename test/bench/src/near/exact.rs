@@ -59,7 +59,12 @@ pub(crate) struct Best {
 type Key = (Loc, bool, u64, usize);
 
 /// Bytes of each buffer that each nest moves: nests are told apart by their place in the network.
-fn by_nest(accesses: &Accesses) -> HashMap<(Loc, Key), u64> {
+type ByNest = HashMap<(Loc, Key), u64>;
+
+/// By the items that are held, the bytes that have moved and all items that stay: those that move least.
+type States = HashMap<Vec<usize>, (u64, Vec<usize>)>;
+
+fn by_nest(accesses: &Accesses) -> ByNest {
     let (mut keys, mut seen) = (HashMap::<usize, Key>::new(), HashMap::new());
     let mut moved = HashMap::new();
     for (number, access) in accesses.all.iter().enumerate() {
@@ -86,7 +91,7 @@ impl Choice {
         // In the order in which they end.
         nests.reverse();
         let whole = by_nest(accesses);
-        let mut sizes: Vec<(u64, HashMap<(Loc, Key), u64>)> = Vec::new();
+        let mut sizes: Vec<(u64, ByNest)> = Vec::new();
         for part in 1..PARTS {
             let room = capacity * part / PARTS;
             let smaller = resized(machine, room >> 10).and_then(|file| {
@@ -133,7 +138,7 @@ impl Choice {
             more.then_some((key, Item { life, bytes, once }))
         });
         let items: Vec<(Key, Item)> = items.collect();
-        let moves = |nest: &Loc, (room, by): &(u64, HashMap<(Loc, Key), u64>)| {
+        let moves = |nest: &Loc, (room, by): &(u64, ByNest)| {
             let of = |key: &Key| by.get(&(*nest, *key)).copied().unwrap_or(0);
             let own: Vec<u64> = items.iter().map(|(key, _)| of(key)).collect();
             let all: u64 = by
@@ -178,12 +183,10 @@ impl Choice {
 
     /// The choice that moves least within a capacity; `None` where too many sets would have to be followed.
     pub(crate) fn best(&self, capacity: u64) -> Option<Best> {
-        // By what is held: what has moved, and all that stays.
-        let mut states: HashMap<Vec<usize>, (u64, Vec<usize>)> =
-            HashMap::from([(Vec::new(), (0, Vec::new()))]);
+        let mut states = States::from([(Vec::new(), (0, Vec::new()))]);
         for nest in 0..self.nests.len() {
             let ended = |i: &usize| *self.items[*i].life.end() < nest;
-            let mut kept: HashMap<Vec<usize>, (u64, Vec<usize>)> = HashMap::new();
+            let mut kept = States::new();
             for (mut held, old) in states {
                 held.retain(|i| !ended(i));
                 less(&mut kept, held, old);
@@ -197,7 +200,7 @@ impl Choice {
                     let with = |old: &[usize]| old.iter().copied().chain([item]).collect();
                     fits.then(|| (with(held), (*moved, with(all))))
                 });
-                let more: Vec<(Vec<usize>, (u64, Vec<usize>))> = more.collect();
+                let more: States = more.collect();
                 states.extend(more);
                 if states.len() > STATES {
                     return None;
@@ -231,11 +234,7 @@ impl Choice {
 }
 
 /// Keeps of two with the same held the one that has moved less.
-fn less(
-    states: &mut HashMap<Vec<usize>, (u64, Vec<usize>)>,
-    held: Vec<usize>,
-    new: (u64, Vec<usize>),
-) {
+fn less(states: &mut States, held: Vec<usize>, new: (u64, Vec<usize>)) {
     let old = states.entry(held).or_insert_with(|| new.clone());
     if new < *old {
         *old = new;

@@ -100,16 +100,16 @@ impl Planner<'_> {
         let mut least = self.together(&best);
         let mut tried = HashSet::new();
         while tried.len() < ORDERS {
-            let none = |(number, why): &Refused| {
-                let room = [NO_PLACE, TOO_LARGE].contains(why);
-                (room && !tried.contains(number)).then_some(*number)
+            let no_room = |(number, why): &Refused| {
+                let without = [NO_PLACE, TOO_LARGE].contains(why);
+                (without && !tried.contains(number)).then_some(*number)
             };
             let bytes = |number: &usize| {
                 let times = i64::try_from(candidates[*number].reads).unwrap_or(i64::MAX);
                 let bytes = self.bytes(candidates[*number].value);
                 (bytes.saturating_mul(times), std::cmp::Reverse(*number))
             };
-            let Some(number) = refused.iter().filter_map(none).max_by_key(bytes) else {
+            let Some(number) = refused.iter().filter_map(no_room).max_by_key(bytes) else {
                 break;
             };
             tried.insert(number);

@@ -85,25 +85,25 @@ impl Planner<'_> {
     ) -> Option<Why> {
         let single = &self.singles[maker];
         let block = |number: usize| self.ir.block_of(self.singles[number].op);
-        let (computes, group) = (single.plan.unit.is_some(), &single.group);
+        let group = &single.group;
         let reads = reader.groups().map(|number| &self.singles[number]);
-        // Where threads of execution read and write, too, there is nothing to move.
+        // Where the thread both computes and reads it, nothing is moved.
         let mut reads = reads.filter(|single| {
             let mut operands = single.group.operands.iter();
             operands.any(|operand| operand.source == source)
         });
-        let moves = |s: &Single| s.plan.unit.is_some() || s.plan.moves || s.plan.quicker;
-        if !reads.any(moves) && !moves(single) {
+        let thread = |s: &Single| !s.plan.moves && s.plan.busy.is_empty();
+        if reads.all(thread) && thread(single) {
             return None;
         }
         Some(if single.plan.moves {
             "engines bring it into another order, from far memory to far memory"
-        } else if !computes && !is_stage(self.ir, single, self.target) {
-            "the thread computes it, or a part of it"
+        } else if thread(single) {
+            "the thread computes it"
         } else if group.outs.len() > 1 {
             "its nest has several results"
         } else if !is_stage(self.ir, single, self.target) {
-            "its nest computes something for each row first"
+            "no unit computes it block by block"
         } else if group.outs.iter().any(|out| out.flat.is_some()) || source != part {
             "it is read in another shape, or as a part of what cannot stay"
         } else if block(maker) != block(reader.first) {

@@ -370,7 +370,7 @@ impl Planner<'_> {
         };
         let mut refused;
         (state, refused) = match self.limits.policy {
-            Policy::Bytes => self.first(&state, &candidates, accept),
+            Policy::Bytes => self.refused_first(&state, &candidates, accept),
             Policy::Cycles | Policy::Static => self.chosen(&state, &candidates, accept),
         };
         if self.limits.policy == Policy::Cycles && !refused.is_empty() {

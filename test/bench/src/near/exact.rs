@@ -2,11 +2,11 @@
 //! touches them to the last one, each as a whole at an address of its own.
 //!
 //! Nests move what they move with the near memory that is left to them: what each moves was measured for several sizes, and
-//! counts as with the next larger one. What stays and a nest touches takes no room from its tiles, as if it lay in their place. So
+//! counts as with the next larger one; a buffer that is not found again with a smaller one counts as nothing there. What stays and a nest touches takes no room from its tiles, as if it lay in their place. So
 //! both are less than what a program that keeps whole tensors moves, as far as nests are tiled as they were measured. The search is
 //! exact: from the first nest to the last it follows all sets of buffers that are held, of equal ones the one that moves least.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -64,17 +64,25 @@ type ByNest = HashMap<(Loc, Key), u64>;
 /// By the items that are held, the bytes that have moved and all items that stay: those that move least.
 type States = HashMap<Vec<usize>, (u64, Vec<usize>)>;
 
-fn by_nest(accesses: &Accesses) -> ByNest {
-    let (mut keys, mut seen) = (HashMap::<usize, Key>::new(), HashMap::new());
-    let mut moved = HashMap::new();
-    for (number, access) in accesses.all.iter().enumerate() {
-        let key = *keys.entry(access.buffer).or_insert_with(|| {
+/// The key of each buffer that is touched.
+fn keys(accesses: &Accesses) -> HashMap<usize, Key> {
+    let (mut keys, mut seen) = (HashMap::new(), HashMap::new());
+    for access in &accesses.all {
+        keys.entry(access.buffer).or_insert_with(|| {
             let size = accesses.sizes[access.buffer];
             let before = seen.entry((access.loc, access.write, size)).or_insert(0);
             *before += 1;
             (access.loc, access.write, size, *before)
         });
-        *moved.entry((access.loc, key)).or_default() += accesses.bytes(&[number]);
+    }
+    keys
+}
+
+fn by_nest(accesses: &Accesses, keys: &HashMap<usize, Key>) -> ByNest {
+    let mut moved = ByNest::new();
+    for (number, access) in accesses.all.iter().enumerate() {
+        let of = (access.loc, keys[&access.buffer]);
+        *moved.entry(of).or_default() += accesses.bytes(&[number]);
     }
     moved
 }
@@ -90,7 +98,8 @@ impl Choice {
         }
         // In the order in which they end.
         nests.reverse();
-        let whole = by_nest(accesses);
+        let own = keys(accesses);
+        let whole = by_nest(accesses, &own);
         let mut sizes: Vec<(u64, ByNest)> = Vec::new();
         for part in 1..PARTS {
             let room = capacity * part / PARTS;
@@ -100,7 +109,11 @@ impl Choice {
                 found
             });
             // Where nests have no room, they count with the next size with which they have.
-            sizes.extend(smaller.ok().map(|smaller| (room, by_nest(&smaller))));
+            sizes.extend(
+                smaller
+                    .ok()
+                    .map(|smaller| (room, by_nest(&smaller, &keys(&smaller)))),
+            );
         }
         sizes.push((capacity, whole.clone()));
         let mut touched: Vec<(Key, RangeInclusive<usize>)> = Vec::new();
@@ -114,21 +127,19 @@ impl Choice {
                 }
             }
         }
-        let between = |key: &Key| {
-            let mut all = accesses.buffers().into_iter();
-            key.1
-                && all.any(|(buffer, which)| {
-                    let first = which.first().map(|i| &accesses.all[*i]);
-                    let same = first.is_some_and(|a| (a.loc, a.write) == (key.0, key.1));
-                    same && accesses.sizes[buffer] == key.2 && accesses.is_between(&which)
-                })
-        };
+        let between = accesses.buffers().into_iter();
+        let between = between.filter(|(_, which)| accesses.is_between(which));
+        let between: HashSet<Key> = between.map(|(buffer, _)| own[&buffer]).collect();
         let items = touched.into_iter().filter_map(|(key, life)| {
             let moved: u64 = nests
                 .iter()
                 .filter_map(|nest| whole.get(&(*nest, key)))
                 .sum();
-            let once = if between(&key) { 0 } else { key.2.min(moved) };
+            let once = if between.contains(&key) {
+                0
+            } else {
+                key.2.min(moved)
+            };
             let bytes = key.2;
             // What nests load more often where they have less room may stay, too.
             let more = sizes.iter().any(|(_, by)| {

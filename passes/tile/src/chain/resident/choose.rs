@@ -89,7 +89,7 @@ impl Planner<'_> {
 
     /// What stays where tensors that found no room for those before them come first, as long as fewer bytes move for it: what
     /// stays takes room from what is tried behind it, so the order decides, and none of them is the best everywhere.
-    pub(super) fn first(
+    pub(super) fn refused_first(
         &self,
         before: &State,
         candidates: &[Candidate],

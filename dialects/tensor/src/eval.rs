@@ -375,7 +375,7 @@ impl Evaluate for TransferRead {
         let source = source.as_tensor()?;
         let offsets = numbers(&self.static_offsets, &mut rest)?;
         let large = View::of_array(source);
-        let pad = padding(rest.first(), large.kind)?;
+        let pad = padding(rest.first().filter(|_| self.padding.is_some()), large.kind)?;
         let ty = op.ir.ty(result(op)?);
         let shape = ty.shape().unwrap_or(&[]);
         let bytes = tiles::read(source.bytes(), &large, shape, &offsets, &self.access, &pad)?;

@@ -11,10 +11,13 @@ use tir::{AffineMap, DYNAMIC, Failure, Op, OpRef, Ret, Type, Value, Verify};
 /// `access` maps positions in the tile to distances in the source; it is linear, so it can say
 /// permutations (`(h, w, c) -> (0, c, h, w)`), blocks (`(p, w, q) -> (0, 16 * p + q, 0, w)`) and
 /// strides.
+///
+/// With `into` the tile takes the place of a tensor of its type, all of which it overwrites: a part of a larger tile that
+/// is filled by several transfers.
 #[derive(Op)]
 #[op("tensor.transfer_read", Pure, verify, evaluate, directives, cost)]
 #[asm(
-    "$source `` custom<indices>($offsets, $static_offsets) (`pad` $padding^)? `access` custom<map>($access) attr-dict `:` type($source) `to` type($result)"
+    "$source `` custom<indices>($offsets, $static_offsets) (`pad` $padding^)? (`into` $into^)? `access` custom<map>($access) attr-dict `:` type($source) `to` type($result)"
 )]
 pub struct TransferRead {
     /// The large tensor.
@@ -26,6 +29,9 @@ pub struct TransferRead {
     /// What is read outside; zero bits if absent.
     #[is(SCALAR)]
     pub padding: Option<Value>,
+    /// In whose place the tile lies; in one of its own if absent.
+    #[is(TENSOR)]
+    pub into: Option<Value>,
     /// Offsets, `DYNAMIC` where they are operands.
     pub static_offsets: Vec<i64>,
     /// Distance in the source of each position of the tile.
@@ -110,6 +116,12 @@ impl Verify for TransferRead {
             && op.ir.ty(padding) != source.elem()
         {
             return Err(format!("pads {source} with {}", op.ir.ty(padding)).into());
+        }
+        if let Some(into) = self.into
+            && op.ir.ty(into) != self.result.0
+        {
+            let (into, tile) = (op.ir.ty(into), self.result.0);
+            return Err(format!("puts a tile of type {tile} in the place of a {into}").into());
         }
         check_access(
             source,

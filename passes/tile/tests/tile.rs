@@ -194,6 +194,7 @@ fn program(x: [i64; 4], w: [i64; 4], stride: i64, pad: i64) -> Ir {
             source,
             offsets: vec![],
             padding: None,
+            into: None,
             static_offsets: vec![0, 0, -pad, -pad],
             access: AffineMap::identity(4),
             space: None,

@@ -21,11 +21,35 @@ impl BufferizableOp for OfEmpty {
 }
 
 pub(super) struct OfRead;
+/// Which operand of a read its tile takes the place of.
+fn place(read: &TransferRead) -> Option<usize> {
+    read.into?;
+    Some(1 + read.offsets.len() + usize::from(read.padding.is_some()))
+}
+
 impl BufferizableOp for OfRead {
+    fn bufferizes_to_memory_read(&self, op: OpRef<'_>, operand: usize) -> bool {
+        let place = super::read(op).as_ref().and_then(place);
+        place != Some(operand)
+    }
+    fn aliasing_operands(&self, op: OpRef<'_>) -> Vec<AliasingOperand> {
+        let place = super::read(op).as_ref().and_then(place);
+        let place = place.map(|operand| AliasingOperand {
+            operand,
+            result: 0,
+            writes: true,
+        });
+        place.into_iter().collect()
+    }
     fn bufferize(&self, op: OpId, cx: &mut dyn BufferizationContext) -> Result<(), Failure> {
         let read: TransferRead = record(cx, op)?;
-        let space = cx.memory_space(read.space.as_deref());
-        let tile = cx.allocate(op, 0, read.result.0, space, Vec::new())?;
+        let tile = match place(&read) {
+            Some(operand) => cx.destination(op, operand)?,
+            None => {
+                let space = cx.memory_space(read.space.as_deref());
+                cx.allocate(op, 0, read.result.0, space, Vec::new())?
+            }
+        };
         let source = cx.buffer(read.source)?;
         cx.ir_mut().add(
             At::Before(op),

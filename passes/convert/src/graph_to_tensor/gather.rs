@@ -98,6 +98,7 @@ impl Slices {
                 source: x,
                 offsets: from.offsets,
                 padding: None,
+                into: None,
                 static_offsets: from.fixed,
                 access: AffineMap::new(kept.len(), from.access),
                 space: self.space.map(|space| space.to_string()),

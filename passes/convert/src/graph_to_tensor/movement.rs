@@ -34,6 +34,7 @@ pub(super) fn read(
         source,
         offsets: Vec::new(),
         padding,
+        into: None,
         static_offsets: starts,
         access: map(steps.len(), exprs),
         space: None,

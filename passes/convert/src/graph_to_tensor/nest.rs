@@ -261,6 +261,7 @@ pub(super) fn padded(
         source: x,
         offsets: Vec::new(),
         padding,
+        into: None,
         static_offsets: vec![0, 0, -vertical.low, -horizontal.low],
         access: AffineMap::identity(4),
         space: None,

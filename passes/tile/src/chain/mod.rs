@@ -60,7 +60,7 @@ pub use late::late;
 pub(crate) use partition::only_for;
 pub use partition::{Chains, Cuts, Limits, Single, partition};
 pub(crate) use reach::zero;
-pub use resident::{Far, Policy, Resident};
+pub use resident::{Brought, Far, Policy, Resident};
 pub use ring::Ring;
 pub use told::{Bounded, bounds};
 

@@ -55,10 +55,10 @@ pub(super) fn ends(reader: &Group, plan: &Plan, number: usize) -> Option<Vec<usi
     Some(ends)
 }
 
-/// The indices of a tile that a maker computes, of those inside; `None` if none. In the dimension `rows` of the
-/// tensor it has all.
+/// The indices of a tile that a part of its tensor has, of those inside; `None` if none. In each dimension the part has positions
+/// from `of` on, in `rows` all.
 pub(super) fn within(
-    maker: &Maker<'_>,
+    of: &dyn Fn(usize) -> Option<(i64, i64)>,
     tile: &Tile,
     (shape, origins): (&[i64], &Origins),
     inside: &[(i64, i64)],
@@ -67,14 +67,11 @@ pub(super) fn within(
     step: &dyn Fn(usize, &Around) -> i64,
 ) -> Within {
     let mut inside = inside.to_vec();
-    if maker.at.is_empty() {
-        return Ok(Some(inside));
-    }
     for (s, (low, high)) in origins.iter().copied().enumerate() {
         if rows == Some(s) {
             continue;
         }
-        let (start, end) = part(maker, s).ok_or(No::Never("a part has another order"))?;
+        let (start, end) = of(s).ok_or(No::Never("a part has another order"))?;
         let here: Vec<usize> = (0..inside.len())
             .filter(|t| tile.dims[*t].source.0 == s && tile.dims[*t].source.1 != 0)
             .collect();

@@ -13,6 +13,7 @@
 //! near memory in turn; the tiles of a nest lie between them, in the largest part that is free while it runs. So there
 //! is always a plan of near memory.
 
+mod brought;
 mod candidates;
 mod choose;
 mod nest;
@@ -20,6 +21,7 @@ mod never;
 mod places;
 mod stays;
 
+pub use brought::Brought;
 pub use choose::Far;
 
 use std::collections::HashSet;
@@ -34,6 +36,7 @@ use super::partition::{Limits, Single, Who};
 use super::plans::{Known, Nests};
 use super::series::{Played, series};
 use super::stage::{Homes, Lies, Makers};
+use brought::Load;
 use crate::placed::Placed;
 use crate::plan::{Budget, Price, Target};
 
@@ -112,6 +115,10 @@ pub struct Resident {
     /// By the generic that each writer ends in, in the order of the program: which parts it computes, and the
     /// generics that are computed with it. None where it is loaded before the first nest that reads it.
     pub writers: Vec<(OpId, Vec<usize>, Vec<OpId>)>,
+    /// The parts that are loaded before the first nest that reads it.
+    pub brought: Vec<Brought>,
+    /// Generics that would copy such parts in another order: nothing computes them.
+    pub copied: Vec<OpId>,
     /// The block that all nests concerned stand in.
     pub block: Option<BlockId>,
     /// The generic that the first nest which reads it ends in.
@@ -164,14 +171,19 @@ struct Home {
     zeros: Vec<usize>,
     /// Which maker computes each part.
     makers: Vec<usize>,
-    /// The nests that compute it, by maker.
+    /// The nests that compute it, by maker, and where what they compute begins in the tensor.
     writers: Vec<usize>,
+    places: Vec<Vec<i64>>,
+    /// The other parts, and what brings them.
+    loads: Vec<Load>,
+    brought: Vec<Brought>,
     /// The nests from the last reader to the first writer.
     life: (usize, usize),
     /// Where in near memory, and how many bytes.
     at: i64,
     bytes: i64,
-    /// Cycles of the engine that loads it before the first reader, if no nest computes it there.
+    /// The first nest that reads it, and cycles of the engine that loads it, or parts of it, before that.
+    reader: usize,
     load: i64,
 }
 
@@ -207,8 +219,12 @@ pub(super) struct Planner<'a> {
 /// A tensor that may stay.
 pub(super) struct Candidate {
     pub(super) value: Value,
-    /// The nests that compute it, by maker; none where it is loaded once for all its readers.
+    /// The nests that compute it, by maker, and where what they compute begins in the tensor; none where it is loaded once for all
+    /// its readers.
     writers: Vec<usize>,
+    places: Vec<Vec<i64>>,
+    /// Parts of it that are loaded.
+    loads: Vec<Load>,
     pub(super) readers: Vec<usize>,
     /// How many stages of theirs read it.
     reads: usize,
@@ -304,7 +320,7 @@ impl Planner<'_> {
     /// Keeps how a nest runs.
     fn take(&self, state: &mut State, number: usize, mut stages: Vec<Stage>) {
         // What it is the first to read it waits for.
-        let first = |home: &&Home| home.writers.is_empty() && home.life.1 == number;
+        let first = |home: &&Home| home.reader == number;
         let loads = state.homes.iter().filter(first).map(|home| home.load);
         let loads = loads.fold(0, i64::saturating_add);
         if let Some(stage) = stages.first_mut() {
@@ -380,7 +396,7 @@ impl Planner<'_> {
             (state, refused) = self.no_slower((state, refused), &candidates, before);
         }
         let why = refused.into_iter();
-        let why = why.filter(|(number, _)| !candidates[*number].writers.is_empty());
+        let why = why.filter(|(number, _)| candidates[*number].is_put_together());
         let far = why.map(|(number, why)| self.far(&state, &candidates[number], why));
         let far = far.collect();
         if self.limits.resident {
@@ -416,6 +432,8 @@ impl Planner<'_> {
                 block: self.ir.block_of(reader),
                 reader,
                 writers: writers.into_iter().map(|(_, writer)| writer).collect(),
+                brought: home.brought.clone(),
+                copied: self.copied(home),
             }
         });
         let residents = residents.collect();
@@ -485,8 +503,19 @@ impl Planner<'_> {
     }
 }
 
-/// The nests that compute a tensor or read it.
+impl Candidate {
+    /// Whether nests compute it or parts of it there, or engines bring it in another order; else it is loaded as it is.
+    fn is_put_together(&self) -> bool {
+        !self.writers.is_empty() || !self.loads.is_empty()
+    }
+    /// The nests that would copy parts of it.
+    fn copiers(&self) -> impl Iterator<Item = usize> + '_ {
+        self.loads.iter().filter_map(|load| load.nest)
+    }
+}
+
+/// The nests that compute a tensor, copy parts of it or read it.
 fn concerned(candidate: &Candidate) -> Vec<usize> {
-    let all = candidate.readers.iter().chain(&candidate.writers);
-    all.copied().collect()
+    let all = candidate.readers.iter().chain(&candidate.writers).copied();
+    all.chain(candidate.copiers()).collect()
 }

@@ -103,6 +103,16 @@ pub(super) struct Producer {
     pub(super) share: Option<Share>,
 }
 
+/// An operand that others compute.
+pub(super) struct Computed {
+    /// Its borders.
+    pub(super) made: Made,
+    /// What computes it.
+    pub(super) producers: Vec<Producer>,
+    /// The indices of its tile between its borders, for each sequence that is computed by itself.
+    pub(super) inside: Vec<Vec<(i64, i64)>>,
+}
+
 /// Why an operand cannot be computed inside the loops of a plan.
 #[derive(Debug)]
 pub(super) enum No {
@@ -170,7 +180,11 @@ impl Context<'_> {
         number: usize,
         loops: &[Around],
     ) -> Result<Made, No> {
-        let (mut made, producers) = self.producers(reader, plan, number, loops, None)?;
+        let Computed {
+            mut made,
+            producers,
+            ..
+        } = self.producers(reader, plan, number, loops, None)?;
         let mut loops = loops[..made.level].to_vec();
         if let Some(ring) = &made.ring {
             // What computes the rows that stay counts from the first of its early trips.
@@ -197,7 +211,7 @@ impl Context<'_> {
         number: usize,
         loops: &[Around],
         zeros: Option<&[usize]>,
-    ) -> Result<(Made, Vec<Producer>), No> {
+    ) -> Result<Computed, No> {
         let (operand, tile) = (&reader.operands[number], &plan.tiles[number]);
         let makers = &self.makers[&operand.source];
         let level = plan.level(number);
@@ -388,8 +402,11 @@ impl Context<'_> {
                 }
                 let inside = &border.inside;
                 let found = |loops: &[Around]| {
+                    if maker.at.is_empty() {
+                        return Ok(Some(inside.clone()));
+                    }
                     let at = (&operand.shape[..], &origins(loops));
-                    within(maker, tile, at, inside, loops, rows, &step)
+                    within(&|s| part(maker, s), tile, at, inside, loops, rows, &step)
                 };
                 for (loops, share) in self.shared(makers, loops, &found)? {
                     let Some(inside) = found(&loops)? else {
@@ -419,10 +436,14 @@ impl Context<'_> {
                 }
             }
         }
-        if producers.is_empty() {
+        if producers.is_empty() && !makers.is_empty() {
             return Err(No::Never("nothing computes the tile"));
         }
-        Ok((made, producers))
+        Ok(Computed {
+            made,
+            producers,
+            inside: borders.into_iter().map(|border| border.inside).collect(),
+        })
     }
 
     /// Whether blocks of a unit may write what is not zero beyond the end of some dimensions of a maker's result, in which no box is

@@ -2,23 +2,25 @@
 
 use std::collections::HashSet;
 
-use tir::{At as Place, Builder, Ir, OpId, Ret, Type, Value};
-use tir_arith::Constant;
-use tir_tensor::{Empty, ExtractSlice, TransferRead, TransferWrite};
+use tir::{At as Place, Builder, Ir, Name, OpId, Ret, Type, Value};
+use tir_arith::{Constant, OpFoldResult};
+use tir_tensor::{
+    CollapseShape, Empty, ExpandShape, ExtractSlice, TransferRead, TransferWrite,
+};
 
-use super::transfers::before;
+use super::slice::Slice;
+use super::transfers::{before, reassociation};
 use super::{At, Emit, Marks};
-use crate::chain::{Resident, zero};
+use crate::chain::{Brought, Resident, zero};
 use crate::placed::{Part, Placed};
 use crate::plan::Target;
 
-/// Writes all nests that compute a tensor into its home, each where it stands; gives the home.
+/// Writes all nests that compute a tensor into its home, each where it stands, and what loads other parts of it; gives the home.
 pub(crate) fn write(func: &mut Ir, stays: &Resident, target: &Target<'_>) -> Option<Value> {
     let emit = Emit::new(&stays.home);
     let made = stays.home.made().next()?;
     let at = At::start(&stays.home);
     let mut home = None;
-    let last = stays.writers.len().checked_sub(1)?;
     for (i, (op, parts, _)) in stays.writers.iter().enumerate() {
         let mut b = Builder::new(func, Place::Before(*op));
         b.loc = b.ir.loc(*op);
@@ -36,26 +38,89 @@ pub(crate) fn write(func: &mut Ir, stays: &Resident, target: &Target<'_>) -> Opt
             };
             whole = emit.around(&mut b, 0, At::start(part), vec![whole])[0];
         }
-        if i == last {
+        if i + 1 == stays.writers.len() {
             whole = emit.fill_all(&mut b, made, &made.behind, &at, whole);
         }
         home = Some(whole);
     }
-    home
+    if stays.brought.is_empty() {
+        return home;
+    }
+    let first = first_reader(func, stays)?;
+    let mut b = Builder::new(func, Place::Before(first));
+    b.loc = b.ir.loc(first);
+    let mut whole = home.unwrap_or_else(|| {
+        let whole = emit.made_tile(&mut b, made, &at);
+        emit.fill_all(&mut b, made, &made.behind, &at, whole)
+    });
+    let space = stays.home.plan.spaces[made.operand];
+    for brought in &stays.brought {
+        whole = bring(&mut b, brought, whole, space);
+    }
+    Some(whole)
 }
 
-/// Loads a tensor as a whole before the first nest that reads it near; gives its home.
-pub(crate) fn load(func: &mut Ir, stays: &Resident) -> Option<Value> {
-    let (made, block) = (stays.home.made().next()?, stays.block?);
+/// Loads a box of a home.
+fn bring(b: &mut Builder<'_>, brought: &Brought, whole: Value, space: Name) -> Value {
+    let start = brought.start.iter().map(|at| OpFoldResult::Number(*at));
+    let start: Vec<OpFoldResult> = start.collect();
+    let slice = Slice::new(&start, brought.sizes.clone(), brought.sizes.clone());
+    slice.update(b, whole, &mut |b, part| {
+        let (shape, ty) = (brought.shape(), b.ty(part));
+        let split = shape.len() > brought.sizes.len();
+        let mut numbers = 0..shape.len();
+        let groups = brought.split.iter();
+        let groups = groups.map(|of| numbers.by_ref().take(of.len()).collect());
+        let groups: Vec<Vec<usize>> = groups.collect();
+        let tile = Type::tensor(shape.clone(), ty.elem());
+        let into = match split {
+            true => b.add(ExpandShape {
+                src: part,
+                reassociation: reassociation(&groups),
+                static_output_shape: None,
+                result: Ret(tile),
+            }),
+            false => part,
+        };
+        let loaded = b.add(TransferRead {
+            source: brought.source,
+            offsets: Vec::new(),
+            padding: None,
+            into: Some(into),
+            static_offsets: brought.offsets.clone(),
+            access: brought.access.affine(shape.len()),
+            space: Some(space.to_string()),
+            result: Ret(tile),
+        });
+        match split {
+            true => b.add(CollapseShape {
+                src: loaded,
+                reassociation: reassociation(&groups),
+                result: Ret(ty),
+            }),
+            false => loaded,
+        }
+    })
+}
+
+/// The first nest that reads a tensor near.
+fn first_reader(func: &Ir, stays: &Resident) -> Option<OpId> {
+    let block = stays.block?;
     let near = |op: &OpId| {
         let read = func.get::<TransferRead>(*op);
-        read.is_some_and(|read| read.space.is_some())
+        read.is_some_and(|read| read.space.is_some() && read.into.is_none())
     };
     let readers = func.uses(stays.value).map(|u| u.op).filter(near);
     let nests: HashSet<OpId> = readers
         .filter_map(|op| func.ancestor_in(op, block))
         .collect();
-    let first = func.ops_in(block).find(|op| nests.contains(op))?;
+    func.ops_in(block).find(|op| nests.contains(op))
+}
+
+/// Loads a tensor as a whole before the first nest that reads it near; gives its home.
+pub(crate) fn load(func: &mut Ir, stays: &Resident) -> Option<Value> {
+    let made = stays.home.made().next()?;
+    let first = first_reader(func, stays)?;
     let tile = &stays.home.plan.tiles[made.operand];
     let operand = &stays.home.group.operands[made.operand];
     let (placed, ty) = (Placed::of(tile), func.ty(stays.value));
@@ -68,6 +133,7 @@ pub(crate) fn load(func: &mut Ir, stays: &Resident) -> Option<Value> {
         source: stays.value,
         offsets: Vec::new(),
         padding: operand.padding.or(nothing),
+        into: None,
         static_offsets: placed.start,
         access: tile.access(),
         space: Some(stays.home.plan.spaces[made.operand].to_string()),
@@ -86,7 +152,9 @@ pub(crate) fn read(func: &mut Ir, stays: &Resident, home: Option<Value>) {
         if func.owner(home) == Some(op) {
             continue;
         }
-        let Some(read) = func.get::<TransferRead>(op).filter(|r| r.space.is_some()) else {
+        // What is loaded into the home of another tensor comes from far memory.
+        let near = |read: &TransferRead| read.space.is_some() && read.into.is_none();
+        let Some(read) = func.get::<TransferRead>(op).filter(near) else {
             continue;
         };
         if let Some(part) = part(func, &placed, &read) {

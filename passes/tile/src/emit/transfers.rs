@@ -56,6 +56,7 @@ impl Emit<'_> {
                     source,
                     offsets,
                     padding: far.padding,
+                    into: None,
                     static_offsets,
                     access,
                     space: Some(self.plan.spaces[operand].to_string()),

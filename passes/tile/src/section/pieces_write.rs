@@ -96,6 +96,7 @@ fn view(b: &mut Builder<'_>, source: Value, offsets: Vec<i64>, shape: Vec<i64>) 
         source,
         offsets: Vec::new(),
         padding: None,
+        into: None,
         static_offsets: offsets,
         access: AffineMap::identity(rank),
         space: None,

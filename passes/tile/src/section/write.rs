@@ -101,6 +101,7 @@ impl Writer<'_> {
             source: value,
             offsets: Vec::new(),
             padding: None,
+            into: None,
             static_offsets: vec![0; rank],
             access: AffineMap::identity(rank),
             space: Some(self.space.to_string()),

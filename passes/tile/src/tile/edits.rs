@@ -88,6 +88,7 @@ pub(super) fn settle_in(
     for (.., ops) in &stays.writers {
         done.extend(ops);
     }
+    done.extend(&stays.copied);
     resident::read(func, stays, home);
     // What else reads it, reads it in far memory.
     if !only_for(func, stays.value, done) {

@@ -320,13 +320,15 @@ fn level(
     let (mut unmatched, mut candidates) = (Vec::new(), Vec::new());
     let (mut errors, mut made) = (Vec::new(), HashMap::new());
     let mut loaded: Vec<&Resident> = chains.residents.iter().collect();
-    loaded.retain(|resident| resident.writers.is_empty());
+    loaded.retain(|resident| resident.writers.is_empty() || !resident.brought.is_empty());
     for op in scope.generics.iter().rev().copied() {
         // All that reads it is written, what computes it is not.
         loaded.retain(|resident| {
             let read = done.contains(&resident.reader);
-            if read {
+            if read && resident.brought.is_empty() {
                 load_once(func, resident);
+            } else if read {
+                settle_in(func, resident, target, &mut done);
             }
             !read
         });
@@ -387,7 +389,10 @@ fn level(
         }
     }
     for resident in loaded {
-        load_once(func, resident);
+        match resident.brought.is_empty() {
+            true => load_once(func, resident),
+            false => settle_in(func, resident, target, &mut done),
+        }
     }
     known.plans = plans.into_known();
     erase_dead(func);

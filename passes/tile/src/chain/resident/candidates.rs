@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use tir::{OpId, Value};
 use tir_tensor::InsertSlice;
 
+use super::brought::Load;
 use super::{Candidate, Nest, Planner, concerned};
 use crate::chain::partition::{is_stage, only_for};
 use crate::parts::parts;
@@ -20,6 +21,11 @@ impl Planner<'_> {
             let same = single.group.outs.iter().all(|out| out.flat.is_none());
             (same && is_stage(self.ir, single, self.target)).then_some(nest)
         };
+        let copier = |value: &Value| {
+            let number = self.copies(*value)?.number;
+            let own = |nest: &Nest| (nest.first, nest.count) == (number, 1);
+            nests.iter().position(own)
+        };
         let mut found: Vec<Candidate> = Vec::new();
         for (reader, nest) in nests.iter().enumerate() {
             let operands = nest.groups().flat_map(|g| &self.singles[g].group.operands);
@@ -32,18 +38,32 @@ impl Planner<'_> {
                     }
                     continue;
                 }
-                let parts = parts(self.ir, value).unwrap_or_default();
                 let only = |part: &Value| {
                     *part == value || self.ir.uses(*part).all(|u| self.ir.is::<InsertSlice>(u.op))
                 };
-                let writers = parts
-                    .iter()
-                    .map(|(part, _)| root(part).filter(|_| only(part)));
-                // What no nest computes on a unit is loaded.
-                let writers = writers.collect::<Option<Vec<usize>>>();
+                let (mut writers, mut places, mut loads) = (Vec::new(), Vec::new(), Vec::new());
+                for (part, at) in parts(self.ir, value).unwrap_or_default() {
+                    if let Some(nest) = root(&part).filter(|_| only(&part)) {
+                        writers.push(nest);
+                        places.push(at);
+                    } else {
+                        let nest = copier(&part).filter(|_| only(&part));
+                        loads.push(Load {
+                            value: part,
+                            at,
+                            nest,
+                        });
+                    }
+                }
+                // What nests neither compute on units nor copy is loaded as it is.
+                if writers.is_empty() && loads.iter().all(|load| load.nest.is_none()) {
+                    loads.clear();
+                }
                 found.push(Candidate {
                     value,
-                    writers: writers.unwrap_or_default(),
+                    writers,
+                    places,
+                    loads,
                     readers: vec![reader],
                     reads: 1,
                     life: (0, 0),
@@ -59,8 +79,10 @@ impl Planner<'_> {
             // What others read, too, lies in far memory.
             if !only_for(self.ir, candidate.value, &all) {
                 candidate.writers.clear();
+                candidate.places.clear();
+                candidate.loads.clear();
             }
-            !candidate.writers.is_empty() || candidate.reads > 1
+            candidate.is_put_together() || candidate.reads > 1
         });
         // What is read in a loop is read again when the loop runs again.
         found.retain(|candidate| {
@@ -78,9 +100,9 @@ impl Planner<'_> {
         // A load less for each reader, and a store, for as long as the tensor is held; one load is left of what is loaded.
         let gain = |c: &Candidate| {
             let (last, first) = c.life;
-            let saved = match c.writers.is_empty() {
-                true => c.reads.saturating_sub(1) << 10,
-                false => (c.readers.len() + 1) << 10,
+            let saved = match c.is_put_together() {
+                false => c.reads.saturating_sub(1) << 10,
+                true => (c.readers.len() + 1) << 10,
             };
             std::cmp::Reverse(saved / (first.saturating_sub(last) + 1))
         };

@@ -39,10 +39,12 @@ impl Candidate {
     fn loaded(&self) -> Option<Self> {
         let last = self.readers.iter().copied().min()?;
         let first = self.readers.iter().copied().max()?;
-        let several = !self.writers.is_empty() && self.reads > 1;
+        let several = self.is_put_together() && self.reads > 1;
         several.then(|| Self {
             value: self.value,
             writers: Vec::new(),
+            places: Vec::new(),
+            loads: Vec::new(),
             readers: self.readers.clone(),
             reads: self.reads,
             life: (last, first),

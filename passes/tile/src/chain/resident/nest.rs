@@ -22,6 +22,16 @@ use crate::plan::{Budget, Plan};
 /// is done to it.
 type Inside<'a> = (Value, Vec<(usize, Vec<i64>, Option<&'a Arc<Between>>)>);
 
+/// A home, and what computes parts of it.
+pub(super) struct Parts {
+    /// Its borders.
+    pub(super) made: Made,
+    /// The groups that compute parts, each by the number of its maker.
+    pub(super) groups: Vec<(usize, Group)>,
+    /// The indices between its borders, for each sequence that is computed by itself.
+    pub(super) inside: Vec<Vec<(i64, i64)>>,
+}
+
 /// Divisions of a nest of one stage that are estimated.
 const DIVISIONS: usize = 512;
 
@@ -159,7 +169,11 @@ impl Planner<'_> {
             None => vec![groups[0].clone()],
             Some(value) => {
                 let home = state.homes.iter().find(|home| home.value == value)?;
-                let (_, all) = self.producers(state, home).ok()?;
+                // What copies a part does nothing.
+                if !home.writers.contains(&number) {
+                    return None;
+                }
+                let all = self.producers(state, home).ok()?.groups;
                 let own = |(maker, _): &(usize, Group)| home.writers[*maker] == number;
                 let own = all.into_iter().filter(own).map(|(_, mut group)| {
                     group.into.iter_mut().for_each(|slot| slot.divided = true);
@@ -235,19 +249,14 @@ impl Planner<'_> {
     }
 
     /// The borders of a tensor in its home, and the groups that compute its parts.
-    pub(super) fn producers(
-        &self,
-        state: &State,
-        home: &Home,
-    ) -> Result<(Made, Vec<(usize, Group)>), Why> {
-        let parts = parts(self.ir, home.value).unwrap_or_default();
+    pub(super) fn producers(&self, state: &State, home: &Home) -> Result<Parts, Why> {
         let groups = home.writers.iter().map(|writer| {
             let nest = &state.nests[*writer];
             self.group(nest.first, &nest.near)
         });
         let groups: Vec<Group> = groups.collect();
-        let makers = parts.iter().zip(&groups);
-        let makers = makers.map(|((_, at), group)| Maker {
+        let makers = home.places.iter().zip(&groups);
+        let makers = makers.map(|(at, group)| Maker {
             group,
             at,
             between: None,
@@ -258,11 +267,15 @@ impl Planner<'_> {
         let cx = self.context(self.budget, &makers, &homes);
         let Stage { group, plan, .. } = &home.stage;
         let found = cx.producers(group, plan, home.number(), &[], Some(&home.zeros));
-        let (made, groups) = found.map_err(|no| match no {
+        let found = found.map_err(|no| match no {
             No::Never(why) => why,
             No::Cut { .. } => "parts begin inside of a tile",
         })?;
-        let groups = groups.into_iter();
-        Ok((made, groups.map(|own| (own.which, own.group)).collect()))
+        let groups = found.producers.into_iter();
+        Ok(Parts {
+            made: found.made,
+            groups: groups.map(|own| (own.which, own.group)).collect(),
+            inside: found.inside,
+        })
     }
 }

@@ -26,7 +26,7 @@ impl Planner<'_> {
     /// What nests read of what others compute, without what could stay.
     pub(in crate::chain) fn never(&self, nests: &[Nest]) -> Vec<Far> {
         let candidates = self.candidates(nests);
-        let known = candidates.iter().filter(|c| !c.writers.is_empty());
+        let known = candidates.iter().filter(|c| c.is_put_together());
         let known: HashSet<Value> = known.map(|candidate| candidate.value).collect();
         let singles = self.singles.iter().enumerate();
         let outs = singles.flat_map(|(number, single)| {

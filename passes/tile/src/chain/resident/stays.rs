@@ -1,5 +1,6 @@
 //! One more tensor that stays: the nests concerned planned again, its home and place, and whether that is any gain.
 
+use super::nest::Parts;
 use super::{
     Accept, Candidate, Home, LOSS, NO_PLACE, PLENTY, Planner, SLACK, SLOWER, State, TOO_LARGE,
     concerned,
@@ -64,11 +65,8 @@ impl Planner<'_> {
     ) -> Result<State, Unfit> {
         let (near, value) = (self.target.near, candidate.value);
         let mut next = state.clone();
-        if candidate
-            .writers
-            .iter()
-            .any(|w| state.nests[*w].writes.is_some())
-        {
+        let mut makers = candidate.writers.iter().copied().chain(candidate.copiers());
+        if makers.any(|nest| state.nests[nest].writes.is_some()) {
             return Err("a nest computes it with another one that stays".into());
         }
         let elem = self.ir.ty(value).elem().bytes().unwrap_or(1) as i64;
@@ -92,6 +90,10 @@ impl Planner<'_> {
             zeros: (0..rank).collect(),
             makers: Vec::new(),
             writers: candidate.writers.clone(),
+            places: candidate.places.clone(),
+            loads: candidate.loads.clone(),
+            brought: Vec::new(),
+            reader: candidate.readers.iter().copied().max().unwrap_or(0),
             life: candidate.life,
             at: self
                 .place(&state.homes, candidate.life, bytes)
@@ -114,16 +116,27 @@ impl Planner<'_> {
             }
         }
         let own = next.homes.len() - 1;
-        if candidate.writers.is_empty() {
-            next.homes[own].load = self.load(&next.homes[own])?;
-        } else {
-            let (made, groups) = self.producers(&next, &next.homes[own])?;
-            next.homes[own].makers = groups.iter().map(|(maker, _)| *maker).collect();
-            if let Some(segment) = next.homes[own].stage.segments.first_mut() {
+        if candidate.is_put_together() {
+            let Parts { made, groups, inside } = self.producers(&next, &next.homes[own])?;
+            let (brought, load) = match candidate.loads.is_empty() {
+                true => Default::default(),
+                false => self.brought(&next.homes[own], &inside)?,
+            };
+            let home = &mut next.homes[own];
+            home.makers = groups.iter().map(|(maker, _)| *maker).collect();
+            (home.brought, home.load) = (brought, load);
+            if let Some(segment) = home.stage.segments.first_mut() {
                 segment.made = vec![made];
             }
+        } else {
+            next.homes[own].load = self.load(&next.homes[own])?;
         }
         homes.insert(value, next.homes[own].lies());
+        // What engines bring no nest copies.
+        for nest in candidate.copiers() {
+            next.nests[nest].writes = Some(value);
+            planned.push((nest, Vec::new()));
+        }
         for writer in &candidate.writers {
             next.nests[*writer].writes = Some(value);
             let stages = self.plan(&next, *writer, &homes);

@@ -40,8 +40,11 @@ impl Planner<'_> {
         let plan = |homes: &Homes| -> Result<Vec<Planned>, Why> {
             let plan = |reader: &usize| {
                 let stages = self.plan(state, *reader, homes);
-                let stages = stages.ok_or("a nest does not run on a unit where it lies near")?;
-                Ok((*reader, stages))
+                let why = match self.copies_only(state, *reader) {
+                    true => "engines bring it into another order",
+                    false => "a nest does not run on a unit where it lies near",
+                };
+                Ok((*reader, stages.ok_or(why)?))
             };
             candidate.readers.iter().map(plan).collect()
         };

@@ -36,9 +36,9 @@ use super::partition::{Limits, Single, Who};
 use super::plans::{Known, Nests};
 use super::series::{Played, series};
 use super::stage::{Homes, Lies, Makers};
-use brought::Load;
 use crate::placed::Placed;
 use crate::plan::{Budget, Price, Target};
+use brought::Load;
 
 /// A nest may be slower by one in so many cycles: bytes that are moved cost more than the time that they take.
 pub(super) const SLACK: i64 = 100;

@@ -4,9 +4,7 @@ use std::collections::HashSet;
 
 use tir::{At as Place, Builder, Ir, Name, OpId, Ret, Type, Value};
 use tir_arith::{Constant, OpFoldResult};
-use tir_tensor::{
-    CollapseShape, Empty, ExpandShape, ExtractSlice, TransferRead, TransferWrite,
-};
+use tir_tensor::{CollapseShape, Empty, ExpandShape, ExtractSlice, TransferRead, TransferWrite};
 
 use super::slice::Slice;
 use super::transfers::{before, reassociation};

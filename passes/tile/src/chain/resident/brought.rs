@@ -12,7 +12,7 @@ use tir::{LinearExpr, LinearMap, MemRefType, OpId, Value};
 use tir_accel::machine::EngineInfo;
 use tir_tensor::{CollapseShape, groups};
 
-use super::{Home, Planner};
+use super::{Home, Planner, State};
 use crate::chain::home::Why;
 use crate::chain::reach::within;
 use crate::chain::stage::No;
@@ -352,6 +352,12 @@ impl Planner<'_> {
             operand,
             digits,
         })
+    }
+
+    /// Whether a nest does nothing but copy something.
+    pub(in crate::chain) fn copies_only(&self, state: &State, nest: usize) -> bool {
+        let nest = &state.nests[nest];
+        nest.count == 1 && self.singles[nest.first].plan.moves
     }
 
     /// The generics of nests that are none, as engines bring what they copy to a home.

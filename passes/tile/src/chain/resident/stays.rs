@@ -117,7 +117,11 @@ impl Planner<'_> {
         }
         let own = next.homes.len() - 1;
         if candidate.is_put_together() {
-            let Parts { made, groups, inside } = self.producers(&next, &next.homes[own])?;
+            let Parts {
+                made,
+                groups,
+                inside,
+            } = self.producers(&next, &next.homes[own])?;
             let (brought, load) = match candidate.loads.is_empty() {
                 true => Default::default(),
                 false => self.brought(&next.homes[own], &inside)?,

@@ -23,6 +23,11 @@ pub(super) const ABOUT: &[(&str, &str, &str)] = &[
         "?x ?y ?z",
         "The shapes of `?x` and `?y` broadcast to that of `?z`.",
     ),
+    (
+        "last-dims",
+        "?axes ?x",
+        "These are the last dimensions of `?x`, in order.",
+    ),
     ("has-fewer", "?x ?y", "`?x` has fewer elements than `?y`."),
     (
         "one-row",
@@ -33,6 +38,12 @@ pub(super) const ABOUT: &[(&str, &str, &str)] = &[
         "one-column",
         "?x",
         "It is one number for each row of a matrix: the last dimension is 1.",
+    ),
+    ("list", "?i", "The list of this number alone."),
+    (
+        "dims-from",
+        "axis ?x",
+        "The dimensions of `?x` from this one to the last.",
     ),
     ("last-axis", "?x", "The last dimension."),
     ("row-axis", "?x", "The dimension before the last."),
@@ -277,6 +288,16 @@ pub(super) const ABOUT: &[(&str, &str, &str)] = &[
         "channel-splat",
         "?a ?x",
         "A constant of this number for each channel of an image.",
+    ),
+    (
+        "scalar",
+        "?a ?x",
+        "A constant of this number alone, of the elements of `?x`.",
+    ),
+    (
+        "only-number",
+        "#c",
+        "The number of a constant that has one.",
     ),
     (
         "splat",

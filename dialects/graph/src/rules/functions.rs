@@ -328,6 +328,13 @@ fn of_orders(set: &mut PatternSet) {
             Some(kept.map(|d| p[d as usize]).is_sorted())
         })())
     })
+    .guard("last-dims", |a| {
+        holds((|| {
+            let (dims, rank) = (a[0].ints()?, shape(&a[1])?.len() as i64);
+            let from = rank - dims.len() as i64;
+            Some(!dims.is_empty() && dims == (from..rank).collect::<Vec<i64>>())
+        })())
+    })
     .guard("is-last", |a| {
         holds((|| {
             let rank = shape(&a[1])?.len().max(shape(&a[2])?.len());
@@ -346,6 +353,13 @@ fn of_orders(set: &mut PatternSet) {
         let mut axes = compose(&a[1].ints()?, &a[0].ints()?)?;
         axes.sort_unstable();
         Some(Attr::ints(&axes))
+    })
+    .attr_fn("list", |a| Some(Attr::ints(&[a[0].int()?])))
+    .attr_fn("dims-from", |a| {
+        let rank = shape(&a[1])?.len();
+        let from = axis_of(&a[0], rank)?;
+        let dims: Vec<i64> = (from as i64..rank as i64).collect();
+        Some(Attr::ints(&dims))
     })
     .attr_fn("axes-of-both", |a| {
         let mut axes = a[0].ints()?;
@@ -468,6 +482,16 @@ fn numbers(set: &mut PatternSet) {
             }
         })
         // The elements of a type, all this number.
+        .attr_fn("scalar", |a| {
+            let ty = Type::tensor([], a[1].ty()?.elem());
+            tir::rewrite::Literal::Float(number(&a[0])?).constant(ty)
+        })
+        .attr_fn("only-number", |a| {
+            let array = tir::interp::elements(a[0].attr()?).ok()?;
+            let mut numbers = array.iter_f64();
+            let first = numbers.next().filter(|x| x.is_finite())?;
+            numbers.next().is_none().then(|| Number(first).to_attr())
+        })
         .attr_fn("splat", |a| {
             let ty = a[1].ty()?;
             tir::rewrite::Literal::Float(number(&a[0])?).constant(ty)

@@ -6,6 +6,7 @@ pub mod conv;
 mod extremes;
 mod functions;
 mod layout;
+pub mod normalize;
 pub mod parts;
 pub mod pool;
 pub mod resize;
@@ -22,6 +23,7 @@ pub const FAMILIES: &[(&str, &[RuleText])] = &[
     ("siblings", siblings::RULES),
     ("views", views::RULES),
     ("pool", pool::RULES),
+    ("normalize", normalize::RULES),
     ("resize", resize::RULES),
     ("parts", parts::RULES),
     ("unary", unary::RULES),

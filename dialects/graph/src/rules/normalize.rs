@@ -1,0 +1,46 @@
+//! Normalizations and activations that exporters write out in elementary operators: one operator that a unit or a nest computes
+//! at once, and the same in steps, of which each unit takes those that it has.
+//!
+//! Exporters of ONNX before opset 17 have no layer norm, those before opset 20 no GELU.
+
+use tir::{RuleText, rule};
+
+/// The rules.
+pub const RULES: &[RuleText] = &[
+    // In formats of less range a square may be infinite that a layer norm has room for.
+    rule!(equal contract "layer-norm-in-steps", "(graph.layer_norm ?x ?s ?b {axis = ?a, epsilon = ?e})"
+        => "(graph.add (graph.mul (graph.div \
+                (graph.sub ?x (graph.reduce_mean ?x {axes = (dims-from ?a ?x), keepdims = true})) \
+                (graph.sqrt (graph.add (graph.reduce_mean (graph.mul \
+                        (graph.sub ?x (graph.reduce_mean ?x {axes = (dims-from ?a ?x), keepdims = true})) \
+                        (graph.sub ?x (graph.reduce_mean ?x {axes = (dims-from ?a ?x), keepdims = true}))) \
+                    {axes = (dims-from ?a ?x), keepdims = true}) \
+                    (graph.constant {value = (scalar ?e ?x)})))) ?s) ?b)",
+        if "(>= (bits ?x) 32) (no-zero ?x)"),
+    rule!(equal contract "layer-norm-of-steps",
+        "(graph.add (graph.mul (graph.div \
+                (graph.sub ?x (graph.reduce_mean ?x {axes = ?a, keepdims = true})) \
+                (graph.sqrt (graph.add (graph.reduce_mean (graph.mul \
+                        (graph.sub ?x (graph.reduce_mean ?x {axes = ?a, keepdims = true})) \
+                        (graph.sub ?x (graph.reduce_mean ?x {axes = ?a, keepdims = true}))) \
+                    {axes = ?a, keepdims = true}) #e))) ?s) ?b)"
+        => "(graph.layer_norm ?x ?s ?b {axis = (nth ?a 0), epsilon = (only-number #e)})",
+        if "(last-dims ?a ?x) (== (elements #e) 1) (broadcasts-to ?s ?x ?x) (broadcasts-to ?b ?x ?x) (no-zero ?x)"),
+    rule!(equal contract "softmax-in-steps", "(graph.softmax ?x {axis = ?a})"
+        => "(graph.div (graph.exp (graph.sub ?x (graph.reduce_max ?x {axes = (list ?a), keepdims = true}))) \
+            (graph.reduce_sum (graph.exp (graph.sub ?x (graph.reduce_max ?x {axes = (list ?a), keepdims = true}))) \
+                {axes = (list ?a), keepdims = true}))",
+        if "(>= (bits ?x) 32) (no-zero ?x)"),
+    rule!(equal contract "softmax-of-steps",
+        "(graph.div (graph.exp (graph.sub ?x (graph.reduce_max ?x {axes = ?a, keepdims = true}))) \
+            (graph.reduce_sum (graph.exp (graph.sub ?x (graph.reduce_max ?x {axes = ?a, keepdims = true}))) \
+                {axes = ?a, keepdims = true}))"
+        => "(graph.softmax ?x {axis = (nth ?a 0)})",
+        if "(== (length ?a) 1) (no-zero ?x)"),
+    rule!(equal contract "gelu-of-steps",
+        "(graph.mul (graph.mul ?x:?T (graph.add (graph.erf (graph.div ?x 1.4142135)) 1.0)) 0.5):?T"
+        => "(graph.gelu ?x {tanh = false})"),
+    rule!(equal contract "gelu-of-halves",
+        "(graph.mul (graph.mul ?x:?T 0.5) (graph.add (graph.erf (graph.div ?x 1.4142135)) 1.0)):?T"
+        => "(graph.gelu ?x {tanh = false})"),
+];

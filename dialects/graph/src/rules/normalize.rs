@@ -25,7 +25,7 @@ pub const RULES: &[RuleText] = &[
                         (graph.sub ?x (graph.reduce_mean ?x {axes = ?a, keepdims = true}))) \
                     {axes = ?a, keepdims = true}) #e))) ?s) ?b)"
         => "(graph.layer_norm ?x ?s ?b {axis = (nth ?a 0), epsilon = (only-number #e)})",
-        if "(last-dims ?a ?x) (== (elements #e) 1) (broadcasts-to ?s ?x ?x) (broadcasts-to ?b ?x ?x) (no-zero ?x)"),
+        if "(last-dims ?a ?x) (== (elements #e) 1) (broadcasts-to #e ?x ?x) (broadcasts-to ?s ?x ?x) (broadcasts-to ?b ?x ?x) (no-zero ?x)"),
     rule!(equal contract "softmax-in-steps", "(graph.softmax ?x {axis = ?a})"
         => "(graph.div (graph.exp (graph.sub ?x (graph.reduce_max ?x {axes = (list ?a), keepdims = true}))) \
             (graph.reduce_sum (graph.exp (graph.sub ?x (graph.reduce_max ?x {axes = (list ?a), keepdims = true}))) \
@@ -37,10 +37,11 @@ pub const RULES: &[RuleText] = &[
                 {axes = ?a, keepdims = true}))"
         => "(graph.softmax ?x {axis = (nth ?a 0)})",
         if "(== (length ?a) 1) (no-zero ?x)"),
+    // The root of two as exporters write it has the digits of f32.
     rule!(equal contract "gelu-of-steps",
         "(graph.mul (graph.mul ?x:?T (graph.add (graph.erf (graph.div ?x 1.4142135)) 1.0)) 0.5):?T"
-        => "(graph.gelu ?x {tanh = false})"),
+        => "(graph.gelu ?x {tanh = false})", if "(<= (bits ?x) 32)"),
     rule!(equal contract "gelu-of-halves",
         "(graph.mul (graph.mul ?x:?T 0.5) (graph.add (graph.erf (graph.div ?x 1.4142135)) 1.0)):?T"
-        => "(graph.gelu ?x {tanh = false})"),
+        => "(graph.gelu ?x {tanh = false})", if "(<= (bits ?x) 32)"),
 ];

@@ -8,6 +8,7 @@
 //! With the nests decided, `resident` takes up the tensors that still go through far memory between them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -419,9 +420,10 @@ pub fn partition(
         far.extend(planner.never(&nests));
     }
     (chains.price, chains.residents, chains.far) = (Some(price), residents, far);
-    let each = nests.iter().map(Nest::cycles);
+    let each = nests.iter().map(|nest| nest.cycles());
     chains.stay = Some(each.fold(0, i64::saturating_add));
     for nest in nests {
+        let nest = Rc::unwrap_or_clone(nest);
         let others = &singles[nest.first + 1..nest.first + nest.count];
         let others = others.iter().flat_map(|single| single.group.ops.clone());
         if nest.count > 1 {

@@ -25,6 +25,7 @@ pub use brought::Brought;
 pub use choose::Far;
 
 use std::collections::HashSet;
+use std::rc::Rc;
 
 use tir::{BlockId, Ir, OpId, Value};
 
@@ -148,13 +149,14 @@ pub(super) struct Nest {
 /// What stays, as far as it is decided.
 #[derive(Clone, Default)]
 pub(super) struct State {
-    nests: Vec<Nest>,
-    homes: Vec<Home>,
+    /// Shared with other states: one more tensor changes a few of them.
+    nests: Vec<Rc<Nest>>,
+    homes: Vec<Rc<Home>>,
 }
 
 /// Nests with what stays between them.
 pub(super) struct Settled {
-    pub(super) nests: Vec<Nest>,
+    pub(super) nests: Vec<Rc<Nest>>,
     pub(super) residents: Vec<Resident>,
     /// Why other tensors do not stay.
     pub(super) far: Vec<Far>,
@@ -255,7 +257,7 @@ impl Planner<'_> {
                 stage.plan.cost = cost;
                 stage.plan.cost.load < before
             };
-            let nest = &mut state.nests[number];
+            let nest = Rc::make_mut(&mut state.nests[number]);
             if let Some(stage) = &mut nest.stage {
                 keep(stage);
                 continue;
@@ -273,7 +275,9 @@ impl Planner<'_> {
                 continue;
             };
             let home = state.homes.iter_mut().find(|home| home.value == value);
-            let Some(home) = home else { continue };
+            let Some(home) = home.map(Rc::make_mut) else {
+                continue;
+            };
             let made = home
                 .stage
                 .segments
@@ -320,7 +324,7 @@ impl Planner<'_> {
     /// Keeps how a nest runs.
     fn take(&self, state: &mut State, number: usize, mut stages: Vec<Stage>) {
         // What it is the first to read it waits for.
-        let first = |home: &&Home| home.reader == number;
+        let first = |home: &&Rc<Home>| home.reader == number;
         let loads = state.homes.iter().filter(first).map(|home| home.load);
         let loads = loads.fold(0, i64::saturating_add);
         if let Some(stage) = stages.first_mut() {
@@ -336,14 +340,15 @@ impl Planner<'_> {
             cycles = cycles.saturating_add(own);
             bytes = bytes.max(near);
         }
-        let nest = &mut state.nests[number];
+        let nest = Rc::make_mut(&mut state.nests[number]);
         (nest.cycles, nest.moved, nest.bytes) = (cycles, moved, bytes);
         let Some(value) = nest.writes else {
             nest.stage = stages.into_iter().next();
             return;
         };
         nest.stage = None;
-        let Some(home) = state.homes.iter_mut().find(|home| home.value == value) else {
+        let home = state.homes.iter_mut().find(|home| home.value == value);
+        let Some(home) = home.map(Rc::make_mut) else {
             return;
         };
         let Some(made) = home
@@ -371,7 +376,7 @@ impl Planner<'_> {
     /// Lets tensors stay.
     pub(super) fn residents(&self, nests: Vec<Nest>) -> Settled {
         let mut state = State {
-            nests,
+            nests: nests.into_iter().map(Rc::new).collect(),
             homes: Vec::new(),
         };
         let before = state.clone();

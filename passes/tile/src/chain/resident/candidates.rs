@@ -1,6 +1,7 @@
 //! Which tensors may stay in near memory, in the order in which they are tried.
 
 use std::collections::HashSet;
+use std::rc::Rc;
 
 use tir::{OpId, Value};
 use tir_tensor::InsertSlice;
@@ -12,7 +13,7 @@ use crate::parts::parts;
 
 impl Planner<'_> {
     /// What may stay: what nests compute on a unit and other nests read, and nobody else.
-    pub(super) fn candidates(&self, nests: &[Nest]) -> Vec<Candidate> {
+    pub(super) fn candidates(&self, nests: &[Rc<Nest>]) -> Vec<Candidate> {
         let block = |number: usize| self.ir.block_of(self.singles[number].op);
         let root = |value: &Value| {
             let number = *self.made.stages.get(value)?;
@@ -23,7 +24,7 @@ impl Planner<'_> {
         };
         let copier = |value: &Value| {
             let number = self.copies(*value)?.number;
-            let own = |nest: &Nest| (nest.first, nest.count) == (number, 1);
+            let own = |nest: &Rc<Nest>| (nest.first, nest.count) == (number, 1);
             nests.iter().position(own)
         };
         let mut found: Vec<Candidate> = Vec::new();

@@ -1,6 +1,7 @@
 //! Tensors between nests that cannot stay at all, and why: they are told of beside those that could.
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use tir::{Ir, OpId, Value};
 use tir_tensor::{CollapseShape, ExpandShape};
@@ -24,7 +25,7 @@ fn shown(ir: &Ir, mut value: Value) -> Value {
 
 impl Planner<'_> {
     /// What nests read of what others compute, without what could stay.
-    pub(in crate::chain) fn never(&self, nests: &[Nest]) -> Vec<Far> {
+    pub(in crate::chain) fn never(&self, nests: &[Rc<Nest>]) -> Vec<Far> {
         let candidates = self.candidates(nests);
         let known = candidates.iter().filter(|c| c.is_put_together());
         let known: HashSet<Value> = known.map(|candidate| candidate.value).collect();

@@ -1,5 +1,7 @@
 //! Places in near memory of tensors that stay, and the room that they leave nests.
 
+use std::rc::Rc;
+
 use super::{Home, Planner};
 
 impl Planner<'_> {
@@ -9,14 +11,14 @@ impl Planner<'_> {
     }
 
     /// Bytes of the largest part of near memory in which nothing stays while a nest runs: its tiles lie there.
-    pub(super) fn room(&self, homes: &[Home], nest: usize) -> i64 {
+    pub(super) fn room(&self, homes: &[Rc<Home>], nest: usize) -> i64 {
         let gaps = gaps(homes, (nest, nest), self.near_bytes());
         gaps.map(|(start, end)| end - start).max().unwrap_or(0)
     }
 
     /// Where in near memory a tensor has place that lives so long: at an end of a gap between those that live then, the
     /// one that leaves the nests the most room; none if no gap holds it.
-    pub(super) fn place(&self, homes: &[Home], life: (usize, usize), bytes: i64) -> Option<i64> {
+    pub(super) fn place(&self, homes: &[Rc<Home>], life: (usize, usize), bytes: i64) -> Option<i64> {
         let all = self.near_bytes();
         let holds = gaps(homes, life, all).filter(|(start, end)| end - start >= bytes);
         let align = self.target.near.align.max(1);
@@ -43,8 +45,8 @@ impl Planner<'_> {
 }
 
 /// The parts of so many bytes in which nothing stays in any of some nests, from the first byte on.
-fn gaps(homes: &[Home], life: (usize, usize), all: i64) -> impl Iterator<Item = (i64, i64)> {
-    let meets = |home: &&Home| home.life.0 <= life.1 && life.0 <= home.life.1;
+fn gaps(homes: &[Rc<Home>], life: (usize, usize), all: i64) -> impl Iterator<Item = (i64, i64)> {
+    let meets = |home: &&Rc<Home>| home.life.0 <= life.1 && life.0 <= home.life.1;
     let there = homes.iter().filter(meets);
     let mut there: Vec<(i64, i64)> = there.map(|home| (home.at, home.at + home.bytes)).collect();
     there.sort_unstable();

@@ -1,5 +1,7 @@
 //! One more tensor that stays: the nests concerned planned again, its home and place, and whether that is any gain.
 
+use std::rc::Rc;
+
 use super::nest::Parts;
 use super::{
     Accept, Candidate, Home, LOSS, NO_PLACE, PLENTY, Planner, SLACK, SLOWER, State, TOO_LARGE,
@@ -83,7 +85,7 @@ impl Planner<'_> {
             return Err("nothing reads it".into());
         };
         let rank = self.ir.ty(value).shape().map_or(0, <[i64]>::len);
-        next.homes.push(Home {
+        next.homes.push(Rc::new(Home {
             value,
             stage: place,
             // Until it is known what readers want there.
@@ -100,12 +102,12 @@ impl Planner<'_> {
                 .ok_or(NO_PLACE)?,
             bytes,
             load: 0,
-        });
+        }));
         for reader in &candidate.readers {
-            next.nests[*reader].near.insert(value);
+            Rc::make_mut(&mut next.nests[*reader]).near.insert(value);
         }
         let (mut planned, (home, zeros)) = self.readers(&next, candidate, &mut homes)?;
-        if let Some(own) = next.homes.last_mut() {
+        if let Some(own) = next.homes.last_mut().map(Rc::make_mut) {
             (own.stage, own.zeros) = (home, zeros);
         }
         for reader in &candidate.readers {
@@ -126,23 +128,24 @@ impl Planner<'_> {
                 true => Default::default(),
                 false => self.brought(&next.homes[own], &inside)?,
             };
-            let home = &mut next.homes[own];
+            let home = Rc::make_mut(&mut next.homes[own]);
             home.makers = groups.iter().map(|(maker, _)| *maker).collect();
             (home.brought, home.load) = (brought, load);
             if let Some(segment) = home.stage.segments.first_mut() {
                 segment.made = vec![made];
             }
         } else {
-            next.homes[own].load = self.load(&next.homes[own])?;
+            let load = self.load(&next.homes[own])?;
+            Rc::make_mut(&mut next.homes[own]).load = load;
         }
         homes.insert(value, next.homes[own].lies());
         // What engines bring no nest copies.
         for nest in candidate.copiers() {
-            next.nests[nest].writes = Some(value);
+            Rc::make_mut(&mut next.nests[nest]).writes = Some(value);
             planned.push((nest, Vec::new()));
         }
         for writer in &candidate.writers {
-            next.nests[*writer].writes = Some(value);
+            Rc::make_mut(&mut next.nests[*writer]).writes = Some(value);
             let stages = self.plan(&next, *writer, &homes);
             let stages = stages.ok_or("no unit computes it as it is read")?;
             planned.push((*writer, stages));
@@ -159,7 +162,8 @@ impl Planner<'_> {
         let bytes = sized(&next.homes[own]);
         let at = self.place(&state.homes, candidate.life, bytes);
         let at = at.ok_or(NO_PLACE)?;
-        (next.homes[own].at, next.homes[own].bytes) = (at, bytes);
+        let home = Rc::make_mut(&mut next.homes[own]);
+        (home.at, home.bytes) = (at, bytes);
         let mut touched = concerned(candidate);
         let (last, first) = candidate.life;
         let unfit = |number: usize| Unfit {

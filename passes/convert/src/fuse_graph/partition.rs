@@ -141,6 +141,8 @@ struct Search<'a> {
     partition: Partition,
     /// The group of each op that is in exactly one.
     home: Vec<Option<usize>>,
+    /// The groups of each op.
+    sets: Vec<Vec<usize>>,
 }
 
 fn descend(flow: &mut Flow, seed: Partition, terms: &Terms) -> Partition {
@@ -160,9 +162,11 @@ impl<'a> Search<'a> {
     fn new(flow: &'a mut Flow, seed: Partition, terms: &'a Terms) -> Self {
         flow.copied.clone_from(&seed.copied);
         let mut home = vec![None; flow.ops.len()];
+        let mut sets = vec![Vec::new(); flow.ops.len()];
         for (group, set) in seed.groups.iter().enumerate() {
             for at in set {
                 home[*at] = Some(group);
+                sets[*at].push(group);
             }
         }
         Self {
@@ -170,6 +174,7 @@ impl<'a> Search<'a> {
             terms,
             partition: seed,
             home,
+            sets,
         }
     }
 
@@ -314,26 +319,84 @@ impl<'a> Search<'a> {
         if let Move::Copy(at) = change {
             self.flow.copied.insert(at);
         }
-        let mut legal = after
+        let legal = after
             .values()
-            .all(|set| self.flow.runs_as_one(set, self.terms.several));
-        if legal {
-            let mut sets = self.partition.groups.clone();
-            for (group, set) in after {
-                sets[*group].clone_from(set);
-            }
-            legal = is_acyclic(self.flow, &sets);
-        }
+            .all(|set| self.flow.runs_as_one(set, self.terms.several))
+            && !self.has_cycle(after);
         if let Move::Copy(at) = change {
             self.flow.copied.remove(&at);
         }
         legal
     }
 
+    /// Whether there is a cycle with some sets as they would be. There was none before: one leads through a set that changes, or one that
+    /// shares an op with it, as others may take that from it then.
+    fn has_cycle(&self, after: &BTreeMap<usize, BTreeSet<usize>>) -> bool {
+        let mut through: BTreeSet<usize> = after.keys().copied().collect();
+        for (group, set) in after {
+            let ops = self.partition.groups[*group].iter().chain(set);
+            through.extend(ops.flat_map(|at| &self.sets[*at]));
+        }
+        through.iter().any(|group| self.comes_back(*group, after))
+    }
+
+    /// Whether what a set computes comes back to it by way of others, with some sets as they would be.
+    fn comes_back(&self, group: usize, after: &BTreeMap<usize, BTreeSet<usize>>) -> bool {
+        let set = |group: usize| after.get(&group).unwrap_or(&self.partition.groups[group]);
+        let of = |at: usize| {
+            let old = self.sets[at].iter().filter(|old| !after.contains_key(old));
+            let new = after.iter().filter(move |(_, set)| set.contains(&at));
+            old.chain(new.map(|(group, _)| group)).copied()
+        };
+        // What several sets compute others take from the first of them.
+        let node = |at: usize| of(at).min().map_or(Node::Op(at), Node::Set);
+        let count = self.partition.groups.len();
+        let mut seen = vec![false; count + self.flow.ops.len()];
+        let mut work = vec![Node::Set(group)];
+        while let Some(from) = work.pop() {
+            let alone;
+            let ops: &BTreeSet<usize> = match from {
+                Node::Set(group) => set(group),
+                Node::Op(at) => {
+                    alone = BTreeSet::from([at]);
+                    &alone
+                }
+            };
+            for producer in ops.iter().copied().filter(|at| node(*at) == from) {
+                for user in &self.flow.users[producer] {
+                    let mut reach = |to: Node, number: usize| {
+                        if to != from && !std::mem::replace(&mut seen[number], true) {
+                            work.push(to);
+                        }
+                    };
+                    let mut none = true;
+                    for to in of(*user) {
+                        none = false;
+                        if set(to).contains(&producer) {
+                            continue;
+                        }
+                        if to == group && from != Node::Set(group) {
+                            return true;
+                        }
+                        reach(Node::Set(to), to);
+                    }
+                    if none {
+                        reach(Node::Op(*user), count + user);
+                    }
+                }
+            }
+        }
+        false
+    }
+
     fn apply(&mut self, change: Move, after: BTreeMap<usize, BTreeSet<usize>>) {
         for (group, set) in after {
+            for at in &self.partition.groups[group] {
+                self.sets[*at].retain(|other| *other != group);
+            }
             for at in &set {
                 self.home[*at] = Some(group);
+                self.sets[*at].push(group);
             }
             self.partition.groups[group] = set;
         }
@@ -343,11 +406,6 @@ impl<'a> Search<'a> {
             self.partition.copied.insert(at);
         }
     }
-}
-
-/// Whether the sets can run one after the other, whatever stands between their ops.
-pub(super) fn is_acyclic(flow: &Flow, sets: &[BTreeSet<usize>]) -> bool {
-    order(flow, sets, |_| false).is_some()
 }
 
 /// What runs one after the other: a set, or an op that is in none.
@@ -424,4 +482,85 @@ pub(super) fn order(
         }
     }
     (out.len() == waits.len()).then_some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use tir::data::Random;
+    use tir::text::{ParseOptions, parse};
+    use tir::{Name, OpId};
+
+    use super::{Flow, Partition, Search, Terms, order};
+
+    /// Ops of which each uses some before it.
+    fn flow(random: &mut Random, (count, op): (usize, OpId)) -> Flow {
+        let mut users = vec![Vec::new(); count];
+        let mut producers = vec![Vec::new(); count];
+        for at in 1..count {
+            for _ in 0..2 {
+                let from = random.below(at);
+                if !producers[at].contains(&from) {
+                    producers[at].push(from);
+                    users[from].push(at);
+                }
+            }
+        }
+        Flow {
+            ops: vec![op; count],
+            parts: Vec::new(),
+            users,
+            producers,
+            outer: Vec::new(),
+            bytes: Vec::new(),
+            copied: BTreeSet::new(),
+        }
+    }
+
+    #[test]
+    fn a_set_that_comes_back_to_itself_has_no_order() {
+        const OPS: usize = 14;
+        let terms = Terms {
+            bytes_per_cycle: 1,
+            element_cycles: 1,
+            several: true,
+            recompute: true,
+            max_moves: 100,
+        };
+        let module = parse("", Name::new("none"), &ParseOptions::default());
+        let op = module.expect("an empty module").root();
+        let mut random = Random::new(7);
+        let (mut legal, mut illegal) = (0, 0);
+        for _ in 0..200 {
+            let mut flow = flow(&mut random, (OPS, op));
+            let alone = (0..OPS).map(|at| BTreeSet::from([at])).collect();
+            let mut search = Search::new(&mut flow, Partition::new(alone), &terms);
+            for _ in 0..30 {
+                // An op goes to a set, or is in both: a copy.
+                let at = random.below(OPS);
+                let (from, to) = (search.sets[at][0], random.below(OPS));
+                let set = |group: usize| search.partition.groups[group].clone();
+                let mut after = BTreeMap::from([(to, set(to))]);
+                if random.percent(70) {
+                    after.entry(from).or_insert_with(|| set(from)).remove(&at);
+                }
+                after.entry(to).or_default().insert(at);
+                let mut sets = search.partition.groups.clone();
+                for (group, set) in &after {
+                    sets[*group].clone_from(set);
+                }
+                let orders = order(search.flow, &sets, |_| false).is_some();
+                let back = search.has_cycle(&after);
+                assert_eq!(orders, !back, "{sets:?} of {:?}", search.flow.producers);
+                if !orders {
+                    illegal += 1;
+                    continue;
+                }
+                legal += 1;
+                search.apply(super::Move::Shift(at, to), after);
+            }
+        }
+        assert!(legal > 1000 && illegal > 500, "{legal} and {illegal}");
+    }
 }

@@ -18,7 +18,12 @@ impl Planner<'_> {
 
     /// Where in near memory a tensor has place that lives so long: at an end of a gap between those that live then, the
     /// one that leaves the nests the most room; none if no gap holds it.
-    pub(super) fn place(&self, homes: &[Rc<Home>], life: (usize, usize), bytes: i64) -> Option<i64> {
+    pub(super) fn place(
+        &self,
+        homes: &[Rc<Home>],
+        life: (usize, usize),
+        bytes: i64,
+    ) -> Option<i64> {
         let all = self.near_bytes();
         let holds = gaps(homes, life, all).filter(|(start, end)| end - start >= bytes);
         let align = self.target.near.align.max(1);

@@ -498,11 +498,11 @@ mod tests {
     fn flow(random: &mut Random, (count, op): (usize, OpId)) -> Flow {
         let mut users = vec![Vec::new(); count];
         let mut producers = vec![Vec::new(); count];
-        for at in 1..count {
+        for (at, own) in producers.iter_mut().enumerate().skip(1) {
             for _ in 0..2 {
                 let from = random.below(at);
-                if !producers[at].contains(&from) {
-                    producers[at].push(from);
+                if !own.contains(&from) {
+                    own.push(from);
                     users[from].push(at);
                 }
             }

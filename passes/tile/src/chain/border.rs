@@ -70,6 +70,8 @@ pub(super) struct Filling<'a> {
     pub(super) value: Attr,
     /// The dimension of the tile along which a unit writes blocks, and their size.
     pub(super) unit: Option<(usize, i64)>,
+    /// Whether parts are loaded: of these nothing is written beyond their ends.
+    pub(super) loaded: bool,
     /// The dimension whose rows stay for later trips, and how the last ones are computed in each.
     pub(super) ring: Option<&'a Ring>,
     /// Whether the last block of a unit is moved back where it would stick out.
@@ -93,6 +95,7 @@ pub(super) fn border(
         padded,
         value,
         unit,
+        loaded,
         ring,
         again,
         boxes,
@@ -210,7 +213,7 @@ pub(super) fn border(
             // something, for results that are dropped.
             if low == high {
                 let there = ends().max().unwrap_or(0).clamp(1, sizes[t]);
-                let size = block.unwrap_or(1);
+                let size = block.filter(|_| !loaded).unwrap_or(1);
                 let written = match again && there >= size {
                     true => there,
                     false => (there + size - 1) / size * size,

@@ -103,6 +103,15 @@ pub(super) struct Producer {
     pub(super) share: Option<Share>,
 }
 
+/// An operand that stays in near memory.
+#[derive(Clone, Copy)]
+pub(super) struct Stays<'a> {
+    /// The dimensions of the tensor beyond whose ends it is zero.
+    pub(super) zeros: &'a [usize],
+    /// Whether engines load parts of it.
+    pub(super) loaded: bool,
+}
+
 /// An operand that others compute.
 pub(super) struct Computed {
     /// Its borders.
@@ -202,16 +211,17 @@ impl Context<'_> {
         Ok(made)
     }
 
-    /// The borders of an operand that is computed inside the loops of a stage, and the groups that compute it. With
-    /// `zeros`, the dimensions of the tensor beyond whose ends it is zero, whatever this reader reads there.
+    /// The borders of an operand that is computed inside the loops of a stage, and the groups that compute it; of one that stays in
+    /// near memory, whatever this reader reads there.
     pub(super) fn producers(
         &self,
         reader: &Group,
         plan: &Plan,
         number: usize,
         loops: &[Around],
-        zeros: Option<&[usize]>,
+        stays: Option<Stays<'_>>,
     ) -> Result<Computed, No> {
+        let zeros = stays.map(|stays| stays.zeros);
         let (operand, tile) = (&reader.operands[number], &plan.tiles[number]);
         let makers = &self.makers[&operand.source];
         let level = plan.level(number);
@@ -327,15 +337,16 @@ impl Context<'_> {
         let elem = self.ir.ty(operand.source).elem();
         let filler = boxes(self.target, plan.spaces[number], elem, &[]).map(|(unit, _)| unit);
         // Filled once, by what may be a few transfers: units would take whole blocks of near memory.
-        let stays = zeros.is_some() || level == 0 && ring.is_none() && self.budget.worth > 0;
+        let once = zeros.is_some() || level == 0 && ring.is_none() && self.budget.worth > 0;
         let filling = Filling {
             boxes: filler.is_some(),
             padded: &padded,
             value,
             unit: block,
+            loaded: stays.is_some_and(|stays| stays.loaded),
             ring: ring.as_ref(),
             again,
-            engine: &|sizes| self.fills_behind(plan.spaces[number], elem, sizes, stays),
+            engine: &|sizes| self.fills_behind(plan.spaces[number], elem, sizes, once),
         };
         let with = |fixed: &Vec<_>| border(tile, &operand.shape, &whole, &filling, fixed);
         // In one nest for what stays, where the producers read the same weights for all of them.
@@ -371,7 +382,7 @@ impl Context<'_> {
         let mut shape: Vec<i64> = tile.dims.iter().map(|dim| dim.size).collect();
         for border in &borders {
             let (mut before, mut behind) = (border.before.clone(), border.behind.clone());
-            if stays {
+            if once {
                 // There is one fill of each box, before all loops: an engine needs its latency for it.
                 for fill in before.iter_mut().filter(|fill| fill.rows.is_none()) {
                     fill.by = (filling.engine)(&fill.sizes);

@@ -11,7 +11,7 @@ use super::super::home::Why;
 use super::super::partition::SPARE;
 use super::super::ring::Rows;
 use super::super::search::chain;
-use super::super::stage::{Context, Homes, Maker, Makers, No};
+use super::super::stage::{Context, Homes, Maker, Makers, No, Stays};
 use super::super::{Between, Made, Stage};
 use super::{Home, Nest, Planner, State};
 use crate::group::{Group, Signature};
@@ -266,7 +266,11 @@ impl Planner<'_> {
         let homes: Homes = lies.collect();
         let cx = self.context(self.budget, &makers, &homes);
         let Stage { group, plan, .. } = &home.stage;
-        let found = cx.producers(group, plan, home.number(), &[], Some(&home.zeros));
+        let stays = Stays {
+            zeros: &home.zeros,
+            loaded: !home.loads.is_empty(),
+        };
+        let found = cx.producers(group, plan, home.number(), &[], Some(stays));
         let found = found.map_err(|no| match no {
             No::Never(why) => why,
             No::Cut { .. } => "parts begin inside of a tile",

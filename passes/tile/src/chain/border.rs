@@ -70,6 +70,8 @@ pub(super) struct Filling<'a> {
     pub(super) value: Attr,
     /// The dimension of the tile along which a unit writes blocks, and their size.
     pub(super) unit: Option<(usize, i64)>,
+    /// For each dimension of the tensor whether parts lie one behind another along it: the blocks of each begin where it begins.
+    pub(super) parts: &'a [bool],
     /// Whether parts are loaded: of these nothing is written beyond their ends.
     pub(super) loaded: bool,
     /// The dimension whose rows stay for later trips, and how the last ones are computed in each.
@@ -95,6 +97,7 @@ pub(super) fn border(
         padded,
         value,
         unit,
+        parts,
         loaded,
         ring,
         again,
@@ -213,7 +216,7 @@ pub(super) fn border(
             // something, for results that are dropped.
             if low == high {
                 let there = ends().max().unwrap_or(0).clamp(1, sizes[t]);
-                let size = block.filter(|_| !loaded).unwrap_or(1);
+                let size = block.filter(|_| !loaded && !parts[s]).unwrap_or(1);
                 let written = match again && there >= size {
                     true => there,
                     false => (there + size - 1) / size * size,
@@ -258,7 +261,8 @@ pub(super) fn border(
         if end < sizes[t] {
             // A block that is moved back does not stick out unless it is the only one.
             let moved = |size: i64| again && end - first >= size;
-            let sticks = block.is_some_and(|size| (end - first) % size != 0 && !moved(size));
+            let sticks =
+                block.is_some_and(|size| parts[s] || (end - first) % size != 0 && !moved(size));
             let mut fill = boxed(&border, t, end, sizes[t], None);
             if let (Some(size), true) = (block, sticks) {
                 // Rows of a ring lie apart.

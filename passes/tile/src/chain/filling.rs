@@ -1,19 +1,66 @@
 //! Which accumulators of a chain an engine fills instead of the units: those of the busiest queue first, as long
-//! as that one has less to do then.
+//! as that one has less to do then; and which boxes behind the units.
 
-use tir::{Attr, Name};
+use tir::{Attr, Name, Type};
 
 use super::pipeline::{BESIDE, FILLED};
+use super::stage::Context;
 use super::{Fill, Made, Stage};
 use crate::group::{Group, Input, StepRef};
 use crate::layout::{Axis, Tile};
-use crate::plan::{Plan, Target};
+use crate::plan::{Plan, Target, boxes};
 
 /// What all accumulators of a tile begin with, if all of the tile is accumulated.
 fn start(group: &Group, plan: &Plan) -> Option<Attr> {
     let (_, _, start) = group.reduce.as_ref()?;
     let out = group.outs.first()?.step == StepRef::Reduced;
     (out || plan.in_place == Some(Input::Reduced)).then_some(*start)
+}
+
+impl Context<'_> {
+    /// The engine that fills a box of a space at once behind the units, if one can and no vector unit does: a transfer of
+    /// nothing but padding, or a few of them for what stays, which is filled once.
+    pub(super) fn fills_behind(
+        &self,
+        space: Name,
+        elem: Type,
+        sizes: &[i64],
+        stays: bool,
+    ) -> Option<Name> {
+        if boxes(self.target, space, elem, sizes).is_some() {
+            return None;
+        }
+        let elements = sizes.iter().copied().fold(1, i64::saturating_mul);
+        let engine = self.target.info.fills(space, elements)?;
+        let (mut dims, along) = Fill::pieces(sizes);
+        if stays && along.is_some() {
+            dims -= 1;
+        }
+        let fills = dims as i64 <= engine.dims;
+        if let Some(seen) = self.seen.filter(|_| fills) {
+            seen.fills.set(true);
+        }
+        (fills && self.engines).then_some(engine.name)
+    }
+
+    /// The fills of what stays as transfers that engines take.
+    pub(super) fn in_pieces(&self, fills: &[Fill]) -> Vec<Fill> {
+        let pieces = |fill: &Fill| {
+            let engine = fill.by.and_then(|by| self.target.info.engine(by));
+            let (dims, along) = Fill::pieces(&fill.sizes);
+            let more = engine.is_some_and(|engine| dims as i64 > engine.dims);
+            let Some(t) = along.filter(|_| more) else {
+                return vec![fill.clone()];
+            };
+            let piece = |i| {
+                let mut piece = fill.clone();
+                (piece.start[t], piece.sizes[t]) = (fill.start[t] + i, 1);
+                piece
+            };
+            (0..fill.sizes[t]).map(piece).collect()
+        };
+        fills.iter().flat_map(pieces).collect()
+    }
 }
 
 impl Made {

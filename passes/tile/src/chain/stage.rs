@@ -5,9 +5,9 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tir::{AffineExpr, Ir, Name, Type, Value};
+use tir::{AffineExpr, Ir, Value};
 
-use super::border::{Border, Fill, Filling, Origins, border};
+use super::border::{Border, Filling, Origins, border};
 use super::forms::Forms;
 use super::plans::Known;
 use super::reach::{Within, outside, part, within};
@@ -110,6 +110,8 @@ pub(super) struct Stays<'a> {
     pub(super) zeros: &'a [usize],
     /// Whether engines load parts of it.
     pub(super) loaded: bool,
+    /// Whether those that compute parts do so in the order in which these lie.
+    pub(super) ascends: bool,
 }
 
 /// An operand that others compute.
@@ -143,44 +145,6 @@ pub(super) struct Around {
 }
 
 impl Context<'_> {
-    /// The engine that fills a box of a space at once behind the units, if one can and no vector unit does: a transfer of
-    /// nothing but padding, or a few of them for what stays, which is filled once.
-    fn fills_behind(&self, space: Name, elem: Type, sizes: &[i64], stays: bool) -> Option<Name> {
-        if boxes(self.target, space, elem, sizes).is_some() {
-            return None;
-        }
-        let elements = sizes.iter().copied().fold(1, i64::saturating_mul);
-        let engine = self.target.info.fills(space, elements)?;
-        let (mut dims, along) = Fill::pieces(sizes);
-        if stays && along.is_some() {
-            dims -= 1;
-        }
-        let fills = dims as i64 <= engine.dims;
-        if let Some(seen) = self.seen.filter(|_| fills) {
-            seen.fills.set(true);
-        }
-        (fills && self.engines).then_some(engine.name)
-    }
-
-    /// The fills of what stays as transfers that engines take.
-    fn in_pieces(&self, fills: &[Fill]) -> Vec<Fill> {
-        let pieces = |fill: &Fill| {
-            let engine = fill.by.and_then(|by| self.target.info.engine(by));
-            let (dims, along) = Fill::pieces(&fill.sizes);
-            let more = engine.is_some_and(|engine| dims as i64 > engine.dims);
-            let Some(t) = along.filter(|_| more) else {
-                return vec![fill.clone()];
-            };
-            let piece = |i| {
-                let mut piece = fill.clone();
-                (piece.start[t], piece.sizes[t]) = (fill.start[t] + i, 1);
-                piece
-            };
-            (0..fill.sizes[t]).map(piece).collect()
-        };
-        fills.iter().flat_map(pieces).collect()
-    }
-
     /// The operand of a stage computed inside its loops.
     fn made(
         &self,
@@ -338,11 +302,29 @@ impl Context<'_> {
         let filler = boxes(self.target, plan.spaces[number], elem, &[]).map(|(unit, _)| unit);
         // Filled once, by what may be a few transfers: units would take whole blocks of near memory.
         let once = zeros.is_some() || level == 0 && ring.is_none() && self.budget.worth > 0;
+        let behind = (0..operand.shape.len()).map(|s| {
+            let mut starts = makers.iter().filter_map(|maker| maker.at.get(s));
+            starts.any(|start| *start != 0)
+        });
+        let behind: Vec<bool> = behind.collect();
+        // What a block writes behind its part another one overwrites later.
+        if let Some((t, size)) = block
+            && stays.is_some_and(|stays| !stays.ascends)
+            && let s = tile.dims[t].source.0
+            && behind[s]
+        {
+            let whole = |maker| part(maker, s).is_some_and(|(from, to)| (to - from) % size == 0);
+            if !makers.iter().all(whole) {
+                let why = "blocks of a unit reach into a part that was computed before";
+                return Err(No::Never(why));
+            }
+        }
         let filling = Filling {
             boxes: filler.is_some(),
             padded: &padded,
             value,
             unit: block,
+            parts: &behind,
             loaded: stays.is_some_and(|stays| stays.loaded),
             ring: ring.as_ref(),
             again,

@@ -269,6 +269,7 @@ impl Planner<'_> {
         let stays = Stays {
             zeros: &home.zeros,
             loaded: !home.loads.is_empty(),
+            ascends: home.writers.is_sorted_by(|a, b| a >= b),
         };
         let found = cx.producers(group, plan, home.number(), &[], Some(stays));
         let found = found.map_err(|no| match no {

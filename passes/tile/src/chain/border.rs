@@ -72,8 +72,8 @@ pub(super) struct Filling<'a> {
     pub(super) unit: Option<(usize, i64)>,
     /// For each dimension of the tensor whether parts lie one behind another along it: the blocks of each begin where it begins.
     pub(super) parts: &'a [bool],
-    /// Whether parts are loaded: of these nothing is written beyond their ends.
-    pub(super) loaded: bool,
+    /// Whether of some parts nothing is written beyond their ends, as of those that are loaded.
+    pub(super) exact: bool,
     /// The dimension whose rows stay for later trips, and how the last ones are computed in each.
     pub(super) ring: Option<&'a Ring>,
     /// Whether the last block of a unit is moved back where it would stick out.
@@ -98,7 +98,7 @@ pub(super) fn border(
         value,
         unit,
         parts,
-        loaded,
+        exact,
         ring,
         again,
         boxes,
@@ -216,7 +216,7 @@ pub(super) fn border(
             // something, for results that are dropped.
             if low == high {
                 let there = ends().max().unwrap_or(0).clamp(1, sizes[t]);
-                let size = block.filter(|_| !loaded && !parts[s]).unwrap_or(1);
+                let size = block.filter(|_| !exact && !parts[s]).unwrap_or(1);
                 let written = match again && there >= size {
                     true => there,
                     false => (there + size - 1) / size * size,

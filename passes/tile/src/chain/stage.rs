@@ -283,10 +283,16 @@ impl Context<'_> {
             _ => None,
         });
         let own = own.collect::<Vec<i64>>();
-        let rows = makers
+        let each = makers
             .iter()
-            .flat_map(|maker| rows(self.ir, maker.group, self.target));
+            .map(|maker| rows(self.ir, maker.group, self.target));
+        let each: Vec<Vec<(usize, i64)>> = each.collect();
+        let rows = each.iter().flatten().copied();
         let rows = rows.max_by_key(|(_, size)| (own.contains(size), *size));
+        // A vector unit writes no more than there is.
+        let uneven = each
+            .iter()
+            .any(|own| rows.is_some_and(|rows| !own.contains(&rows)));
         let block = rows.and_then(|(rank, size)| Some((tile.dims.len().checked_sub(rank)?, size)));
         if let Some(zeros) = zeros
             && let rows = block.map(|(t, _)| tile.dims[t].source.0)
@@ -325,7 +331,7 @@ impl Context<'_> {
             value,
             unit: block,
             parts: &behind,
-            loaded: stays.is_some_and(|stays| stays.loaded),
+            exact: uneven || stays.is_some_and(|stays| stays.loaded),
             ring: ring.as_ref(),
             again,
             engine: &|sizes| self.fills_behind(plan.spaces[number], elem, sizes, once),

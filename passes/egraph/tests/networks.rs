@@ -161,7 +161,12 @@ fn any_number_of_siblings_becomes_one_and_the_graph_stays_small() {
 
 #[test]
 fn what_did_not_change_holds_no_place_that_was_missed() {
-    let rules = Rules::new();
+    let mut rules = Rules::new();
+    // Norms in steps have so many equal forms that no limit on nodes lets all be found; how places are looked for does not depend on
+    // which rules there are.
+    rules
+        .compiled
+        .retain(|rule| !rule.rule.name.to_string().ends_with("-in-steps"));
     let limits = Egraph::default().limits();
     let (name, ir) = networks().remove(0);
     let limits = Limits {

@@ -38,7 +38,7 @@ use super::plans::{Known, Nests};
 use super::series::{Played, series};
 use super::stage::{Homes, Lies, Makers};
 use crate::placed::Placed;
-use crate::plan::{Budget, Price, Target};
+use crate::plan::{Budget, Price, Target, cycles};
 use brought::Load;
 
 /// A nest may be slower by one in so many cycles: bytes that are moved cost more than the time that they take.
@@ -316,9 +316,7 @@ impl Planner<'_> {
         if Placed::of(tile).leaves(shape) && !engine.pad {
             return Err("the engine that would load it fills no border");
         }
-        let bytes = self.bytes(home.value);
-        let rate = engine.bytes_per_cycle.max(1);
-        Ok(engine.latency.saturating_add((bytes + rate - 1) / rate))
+        Ok(cycles(engine, self.bytes(home.value), 0, 1))
     }
 
     /// Keeps how a nest runs.

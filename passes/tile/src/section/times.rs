@@ -39,10 +39,7 @@ impl<'a> Link<'a> {
 
 /// Cycles of an engine for so many bytes in a row.
 fn cycles(engine: &EngineInfo, bytes: i64) -> i64 {
-    let rate = engine.bytes_per_cycle.max(1);
-    engine
-        .latency
-        .saturating_add(bytes.saturating_add(rate - 1) / rate)
+    crate::plan::cycles(engine, bytes, 0, 1)
 }
 
 /// A tensor that is loaded.

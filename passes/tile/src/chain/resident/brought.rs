@@ -19,6 +19,7 @@ use crate::chain::stage::No;
 use crate::group::{Group, Operand};
 use crate::layout::{Tile, run, starts};
 use crate::placed::Placed;
+use crate::plan::cycles;
 
 /// A part of a tensor that engines bring to its home.
 #[derive(Clone, Debug)]
@@ -235,11 +236,8 @@ impl Brought {
         });
         let run = run(&steps.collect::<Vec<_>>(), engine.square / elem.max(1)) * elem;
         let bytes = sizes.iter().copied().fold(elem, i64::saturating_mul);
-        let moved = bytes.max((bytes / run.max(1)).saturating_mul(engine.granule));
-        let rate = engine.bytes_per_cycle.max(1);
         let starts = starts(shape, sizes, self.access.clone(), &[], (elem, engine.dims));
-        let latency = engine.latency.saturating_mul(starts);
-        latency.saturating_add((moved + rate - 1) / rate)
+        cycles(engine, bytes, bytes / run.max(1), starts)
     }
 }
 
@@ -264,7 +262,9 @@ impl Planner<'_> {
         let (mut all, mut cycles) = (Vec::new(), 0i64);
         for load in &home.loads {
             let of = self.ir.ty(load.value).shape().unwrap_or(&[]);
-            let copies = load.nest.and_then(|_| self.copies(load.value));
+            let copies = load.nest.map(|_| self.copies(load.value));
+            let copies = copies.map(|found| found.ok_or("a part has another order"));
+            let copies = copies.transpose()?;
             let source = copies.as_ref().map_or(load.value, |of| of.operand.source);
             let bounds = |s: usize| {
                 let start = load.at.get(s).copied().unwrap_or(0);

@@ -63,8 +63,9 @@ pass! {
         /// expected of them to the end, not as their bounds.
         pub plans: usize = 2000,
         /// Groups of tensors of so many dimensions at most are planned before one is chosen, where three in four of all are such, and no
-        /// more than `plans`: that takes a fraction of a millisecond each. 0: none; more than tensors have: all groups, so that the bound
-        /// that `print` prints is that of their prices, which takes minutes for large functions.
+        /// more than `plans`: that takes a fraction of a millisecond each; the others, too, where they are one in six of all at most. 0:
+        /// none; more than tensors have: all groups, so that the bound that `print` prints is that of their prices, which takes minutes for
+        /// large functions.
         pub at_once: usize = 3,
         /// Maximum number of extractions one after the other that find nothing better; behind each, what it chose is planned.
         pub rounds: usize = 24,
@@ -81,6 +82,9 @@ pass! {
         pub gap: u64 = 5,
         /// Maximum number of times that a function is rewritten, as long as each takes one in `worth` of its cycles away.
         pub repeat: usize = 4,
+        /// Functions of more ops than that, constants apart, are rewritten once: with their e-graphs at their limits, to begin again takes
+        /// as long as the first time, and none that was measured gained one in a hundred.
+        pub repeat_ops: usize = 100,
         /// A function is rewritten again, and extracted groups are compared with those of `fuse-graph`, where one in so many
         /// cycles is gained.
         pub worth: u64 = 100,
@@ -430,7 +434,10 @@ impl Pass for ChooseGraph {
         let mut from = ir.clone();
         let mut shape = Shape::of(&from);
         let left = 1.0 - 1.0 / self.worth.max(1) as f64;
-        for _ in 0..self.repeat {
+        let ops = ir.walk_ids().into_iter();
+        let ops = ops.filter(|op| !ir.has(*op, Traits::ConstantLike)).count();
+        let times = if ops > self.repeat_ops { 1 } else { self.repeat };
+        for _ in 0..times {
             let reached = least;
             let (all, said) = self.grouped(&from, cx)?;
             said.into_iter().for_each(|remark| cx.remark(remark));

@@ -41,7 +41,8 @@ pub struct Terms {
     pub nodes: usize,
     /// Different groups that are planned, beside those that are at once.
     pub plans: usize,
-    /// Groups of tensors of so many dimensions at most are planned before one is chosen, where most are such, and no more than `plans`.
+    /// Groups of tensors of so many dimensions at most are planned before one is chosen, where most are such, and no more than `plans`;
+    /// the others, too, where they are few.
     pub at_once: usize,
     /// Times that extraction runs without finding something better.
     pub rounds: usize,

@@ -13,6 +13,9 @@ const APART: f64 = 8.0;
 /// Groups of few dimensions are planned at once where they are so many quarters of all: otherwise others decide.
 const MOST: usize = 3;
 
+/// The others are, too, where they are no more than one in so many: with all known, one extraction is all there is.
+const REST: usize = 6;
+
 /// Prices of bodies.
 pub(super) struct Prices<'a> {
     /// By number.
@@ -55,9 +58,11 @@ impl Groups {
         let few = |body: &Body| body.rank() <= terms.at_once;
         let taken: Vec<bool> = self.all.iter().map(few).collect();
         let count = taken.iter().filter(|taken| **taken).count();
-        if count <= terms.plans && MOST * self.all.len() <= count * 4 {
+        let all = self.all.len();
+        if count <= terms.plans && MOST * all <= count * 4 {
+            let others = all <= terms.plans && REST * (all - count) <= all;
             for group in 0..self.cuts.len() {
-                let taken = self.bodies[group].is_some_and(|body| taken[body]);
+                let taken = self.bodies[group].is_some_and(|body| others || taken[body]);
                 if taken && !self.priced[group] {
                     self.price_one(group, prices);
                 }

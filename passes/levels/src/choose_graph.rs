@@ -436,7 +436,11 @@ impl Pass for ChooseGraph {
         let left = 1.0 - 1.0 / self.worth.max(1) as f64;
         let ops = ir.walk_ids().into_iter();
         let ops = ops.filter(|op| !ir.has(*op, Traits::ConstantLike)).count();
-        let times = if ops > self.repeat_ops { 1 } else { self.repeat };
+        let times = if ops > self.repeat_ops {
+            1
+        } else {
+            self.repeat
+        };
         for _ in 0..times {
             let reached = least;
             let (all, said) = self.grouped(&from, cx)?;

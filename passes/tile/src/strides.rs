@@ -98,6 +98,18 @@ fn candidate(func: &Ir, op: OpId, most: i64) -> Option<Strides> {
             sources.extend(func.results(u.op));
         }
     }
+    let seed = |generic: &Generic| {
+        let mut inputs = generic.inputs.iter();
+        let input = inputs.position(|input| sources.contains(input))?;
+        steps(func, generic, input)
+    };
+    let mut readers = sources.iter().flat_map(|value| func.uses(*value));
+    if !readers.any(|u| {
+        func.get::<Generic>(u.op)
+            .is_some_and(|g| seed(&g).is_some())
+    }) {
+        return None;
+    }
     let block = func.block_of(op)?;
     let mut between: HashMap<Value, (usize, i64)> = HashMap::new();
     let mut changes = Vec::new();
@@ -121,9 +133,7 @@ fn candidate(func: &Ir, op: OpId, most: i64) -> Option<Strides> {
             }
             continue;
         };
-        let seed = (0..generic.inputs.len())
-            .find(|i| sources.contains(&generic.inputs[*i]))
-            .and_then(|i| steps(func, &generic, i));
+        let seed = seed(&generic);
         if !reads && seed.is_none() {
             continue;
         }

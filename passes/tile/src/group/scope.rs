@@ -14,6 +14,8 @@ pub struct Scope {
     pub group: HashMap<OpId, usize>,
     /// Where each generic stands.
     places: HashMap<OpId, usize>,
+    /// Where the generics of each group stand, and those of none, in order.
+    peers: HashMap<Option<usize>, Vec<usize>>,
     /// Bytes of elements that no engine moves one by one for more than their bytes: what brings larger ones into another order, in a
     /// group of its own, may be read through.
     free: i64,
@@ -57,10 +59,15 @@ impl Scope {
             .enumerate()
             .map(|(i, op)| (*op, i))
             .collect();
+        let mut peers: HashMap<Option<usize>, Vec<usize>> = HashMap::new();
+        for (i, op) in generics.iter().enumerate() {
+            peers.entry(group.get(op).copied()).or_default().push(i);
+        }
         Self {
             generics,
             group,
             places,
+            peers,
             free: 0,
         }
     }
@@ -92,10 +99,12 @@ impl Scope {
     /// for one that was in none, those that were in none.
     pub fn before<'a>(&'a self, ir: &'a Ir, last: OpId) -> impl Iterator<Item = OpId> + 'a {
         let end = self.places.get(&last).copied().unwrap_or(0);
-        let group = self.group.get(&last).copied();
-        let all = self.generics[..end].iter().rev().copied();
+        let peers = self.peers.get(&self.group.get(&last).copied());
+        let peers = peers.map_or(&[][..], Vec::as_slice);
+        let peers = &peers[..peers.partition_point(|i| *i < end)];
         let block = ir.block_of(last);
-        all.filter(move |op| self.group.get(op).copied() == group && ir.block_of(*op) == block)
+        let all = peers.iter().rev().map(|i| self.generics[*i]);
+        all.filter(move |op| ir.block_of(*op) == block)
     }
 
     /// Who reads a value.

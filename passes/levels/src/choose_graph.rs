@@ -82,9 +82,9 @@ pass! {
         pub gap: u64 = 5,
         /// Maximum number of times that a function is rewritten, as long as each takes one in `worth` of its cycles away.
         pub repeat: usize = 4,
-        /// Functions of more ops than that, constants apart, are rewritten once: with their e-graphs at their limits, to begin again takes
-        /// as long as the first time, and none that was measured gained one in a hundred.
-        pub repeat_ops: usize = 100,
+        /// Functions of more ops than that, constants apart, are rewritten once: to begin again takes as long as the first time, and brings
+        /// one in a hundred at most where layers repeat.
+        pub repeat_ops: usize = 300,
         /// A function is rewritten again, and extracted groups are compared with those of `fuse-graph`, where one in so many
         /// cycles is gained.
         pub worth: u64 = 100,

@@ -159,7 +159,8 @@ pub(super) fn forms(
     let with = (target, budget, limits);
     let mut next = 0;
     let mut now: Option<Nests> = None;
-    while let Some(form) = Form::of(func, with.0, strides).get(next) {
+    let mut all = Form::of(func, with.0, strides);
+    while let Some(form) = all.get(next) {
         let (mut other, mut own, _) = copied(func, group);
         if let Some(form) = Form::of(&other, with.0, strides).get(next) {
             form.apply(&mut other, &mut own);
@@ -171,6 +172,7 @@ pub(super) fn forms(
             match before.zip(then) {
                 Some((before, then)) if then < before => {
                     (*func, *group, now) = (other, own, None);
+                    all = Form::of(func, with.0, strides);
                 }
                 _ => next += 1,
             }
@@ -193,7 +195,10 @@ pub(super) fn forms(
         }
         match nests(&other, &own, with, known) {
             // It is one less to look at.
-            Some(then) if then.cycles < *cycles => (*func, *group, now) = (other, own, Some(then)),
+            Some(then) if then.cycles < *cycles => {
+                (*func, *group, now) = (other, own, Some(then));
+                all = Form::of(func, with.0, strides);
+            }
             _ => next += 1,
         }
     }

@@ -3,8 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use tir::{AffineExpr, AffineMap, At, Attr, Failure, Ir, Layout, MemRefType, OpId, Type, Value};
+use tir::{
+    AffineExpr, AffineMap, At, Attr, Failure, Ir, Layout, MemRefType, OpId, Traits, Type, Value,
+};
 use tir_accel::MachineInfo;
+use tir_loop::For;
 use tir_memref::alias::origins;
 use tir_memref::{Alloc, TransferRead};
 use tir_tensor::generic::Generic;
@@ -83,6 +86,20 @@ fn nothing(ir: &mut Ir, machine: &MachineInfo, elem: Type) -> Option<Value> {
     Some(value)
 }
 
+/// Whether an op does nothing but load: such a read itself, a branch around loads for later, or a loop of both, as of rows that are filled.
+fn only_loads(ir: &Ir, op: OpId, plain: &dyn Fn(&TransferRead) -> bool) -> bool {
+    if let Some(read) = ir.get::<TransferRead>(op) {
+        return plain(&read);
+    }
+    let body = ir.is::<For>(op).then(|| ir.body_block(op, 0)).flatten();
+    let Some(body) = body else {
+        return is_load(ir, op);
+    };
+    let quiet = |op: &OpId| ir.is_pure(*op) || ir.has(*op, Traits::Terminator);
+    let mut ops = ir.ops_in(body).filter(|op| !quiet(op));
+    ops.all(|op| only_loads(ir, op, plain))
+}
+
 /// Where a fill stands before the loads of its block: queues are in order, those for a later iteration wait for a
 /// tile to be used, and what is filled is wanted now. One of a buffer with a single slot waits for its last use in the
 /// iteration before: it stays behind loads into such buffers. What computes the buffer's place moves with it.
@@ -91,15 +108,12 @@ fn early(ir: &mut Ir, op: OpId, tile: Value) -> Option<OpId> {
     let buffer = origins(ir, tile);
     let single = |ir: &Ir, tile: Value| ir.def::<Alloc>(tile).is_some();
     let waits = single(ir, tile);
-    let loads = |ir: &Ir, other: OpId| match ir.get::<TransferRead>(other) {
-        Some(read) => !(waits && single(ir, read.tile)),
-        None => is_load(ir, other),
-    };
+    let plain = |read: &TransferRead| !(waits && single(ir, read.tile));
     let mut first = None;
     for other in ir.ops_in(block).take_while(|other| *other != op) {
         let below = std::iter::once(other).chain(ir.walk_below(other));
         let apart = below.clone().all(|o| !writes(ir, o, &buffer));
-        match loads(ir, other) && apart {
+        match only_loads(ir, other, &plain) && apart {
             true => first = first.or(Some(other)),
             false if ir.is_pure(other) => {}
             false => first = None,

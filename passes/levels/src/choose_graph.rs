@@ -436,11 +436,8 @@ impl Pass for ChooseGraph {
         let left = 1.0 - 1.0 / self.worth.max(1) as f64;
         let ops = ir.walk_ids().into_iter();
         let ops = ops.filter(|op| !ir.has(*op, Traits::ConstantLike)).count();
-        let times = if ops > self.repeat_ops {
-            1
-        } else {
-            self.repeat
-        };
+        let once = self.repeat > 1 && ops > self.repeat_ops;
+        let times = if once { 1 } else { self.repeat };
         for _ in 0..times {
             let reached = least;
             let (all, said) = self.grouped(&from, cx)?;
@@ -492,6 +489,13 @@ impl Pass for ChooseGraph {
             (from, shape) = (open, now);
             if last || least as f64 > left * reached as f64 {
                 break;
+            }
+            if once && cx.settings().remarks {
+                let text = format!(
+                    "rewritten once, from {reached} to {least} cycles by the estimate: functions of more than {} ops, here {ops}, are not rewritten again; `repeat-ops={ops}` does so",
+                    self.repeat_ops
+                );
+                cx.remark(Diagnostic::remark(text).at(ir.loc(ir.root())));
             }
         }
         let given = Program::new(AS_IT_IS, ir.clone(), before);

@@ -2,9 +2,10 @@
 //! before ([`crate::early`]).
 
 use tir::{At, BlockId, Builder, Ir, Mapping, OpId, Value};
-use tir_accel::MachineInfo;
-use tir_memref::TransferRead;
+use tir_accel::{Direction, DmaStart, MachineInfo};
+use tir_loop::{For, If};
 use tir_memref::alias::origins;
+use tir_memref::{Alloc, TransferRead};
 
 use crate::early::{Early, Streamed};
 use crate::index::{Counter, copy, guard, indices, linear, slice, total, writes};
@@ -138,14 +139,39 @@ pub(crate) fn early_branch(b: &mut Builder<'_>, condition: Value) -> At {
 
 /// What stands before everything else of an iteration, behind the loads that stand there already.
 pub(crate) fn first_behind_loads(ir: &Ir, block: BlockId) -> Option<OpId> {
-    let mut ops = ir.ops_in(block);
-    ops.find(|op| !ir.has(*op, tir::Traits::Pure) && !is_load(ir, *op))
+    first_behind(ir, block, &|_| false)
 }
 
-/// Whether an op does nothing but load: a branch around copies of transfers.
-pub(crate) fn is_load(ir: &Ir, op: OpId) -> bool {
-    ir.is::<tir_loop::If>(op)
-        && ir.walk_below(op).iter().all(|op| {
-            ir.is::<TransferRead>(*op) || ir.is_pure(*op) || ir.is::<tir_loop::Yield>(*op)
+/// The first op of a block behind loads for later, and those for now into buffers of which `now` says so.
+pub(crate) fn first_behind(ir: &Ir, block: BlockId, now: &dyn Fn(Value) -> bool) -> Option<OpId> {
+    let mut ops = ir.ops_in(block);
+    ops.find(|op| !ir.has(*op, tir::Traits::Pure) && !only_loads(ir, *op, now))
+}
+
+/// Whether an op does nothing but load: a branch, which is around loads for later, a load for now into a buffer of which `now`
+/// says so, or a loop of both, as of rows that are filled.
+pub(crate) fn only_loads(ir: &Ir, op: OpId, now: &dyn Fn(Value) -> bool) -> bool {
+    let read = ir.get::<TransferRead>(op).map(|read| read.tile);
+    let start = ir.get::<DmaStart>(op);
+    let start = start.filter(|start| start.direction == Direction::Read);
+    if let Some(tile) = read.or(start.map(|start| start.tile)) {
+        return now(tile);
+    }
+    let later = ir.is::<If>(op);
+    let now = match later {
+        true => &|_| true,
+        false => now,
+    };
+    let quiet = |op: OpId| ir.is_pure(op) || ir.has(op, tir::Traits::Terminator);
+    let mut blocks = ir.regions(op).flat_map(|region| ir.blocks(region));
+    (later || ir.is::<For>(op))
+        && blocks.all(|block| {
+            ir.ops_in(block)
+                .all(|op| quiet(op) || only_loads(ir, op, now))
         })
+}
+
+/// Whether a buffer is one by itself, not a slot of several: a load into it waits for its last use.
+pub(crate) fn is_single(ir: &Ir, tile: Value) -> bool {
+    ir.def::<Alloc>(tile).is_some()
 }

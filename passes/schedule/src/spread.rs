@@ -31,7 +31,7 @@ use tir_memref::TransferRead;
 
 use crate::index::{Counter, copy, guard, indices, linear, total};
 use crate::insert_dma::each;
-use crate::prefetch::{EARLY, first_behind_loads};
+use crate::prefetch::{EARLY, first_behind, is_single};
 use crate::staging::space;
 use crate::work::{Branches, busy};
 
@@ -227,19 +227,44 @@ fn parts(ir: &Ir, branch: OpId) -> Option<Vec<Part>> {
     Some(out)
 }
 
-/// The nest of loops of a block, behind an op, that makes most calls, and the place in it for starts:
-/// before all but loads; or why there is none.
-fn work(ir: &Ir, block: BlockId, behind: OpId) -> Result<(Vec<Counter>, OpId), &'static str> {
-    let loops = ir
-        .ops_in(block)
-        .filter(|op| ir.is::<For>(*op) && ir.is_before(behind, *op));
+/// The loop among these that makes most calls, if one makes any.
+fn most_calls(ir: &Ir, loops: impl Iterator<Item = OpId>) -> Option<OpId> {
     let most = loops.max_by_key(|op| (calls(ir, *op), std::cmp::Reverse(op.index())));
-    let most = most.filter(|op| calls(ir, *op) > 0);
+    most.filter(|op| calls(ir, *op) > 0)
+}
+
+/// The nest of loops of a block, behind an op, that makes most calls, and the place in it for starts on `engines`:
+/// before all but loads; or why there is none.
+///
+/// Queues are in order: where a loop in an iteration of the nest starts transfers on these engines, too, as those of the rows
+/// that it takes next, they would wait for all that the iteration is given. So the nest goes on with that loop.
+fn work(
+    ir: &Ir,
+    block: BlockId,
+    behind: OpId,
+    engines: &BTreeMap<Name, i64>,
+) -> Result<(Vec<Counter>, OpId), &'static str> {
+    let loops = ir.ops_in(block);
+    let loops = loops.filter(|op| ir.is::<For>(*op) && ir.is_before(behind, *op));
+    let most = most_calls(ir, loops);
     let most = most.ok_or("no loop of calls follows them in the iteration")?;
     let unknown = "the loop of calls that follows has bounds that are not known";
-    let (nest, _) = perfect(ir, most).ok_or(unknown)?;
-    let body = ir.body_block(nest[nest.len() - 1].op, 0);
-    let place = body.and_then(|body| first_behind_loads(ir, body));
+    let (mut nest, _) = perfect(ir, most).ok_or(unknown)?;
+    let innermost = |nest: &[Counter]| ir.body_block(nest[nest.len() - 1].op, 0);
+    let shares = |op: &OpId| {
+        let starts = starts(ir, *op).unwrap_or_default();
+        starts.keys().any(|engine| engines.contains_key(engine))
+    };
+    while let Some(body) = innermost(&nest) {
+        let loops = ir.ops_in(body).filter(|op| ir.is::<For>(*op));
+        let inner = most_calls(ir, loops).filter(&shares);
+        let Some((inner, _)) = inner.and_then(|op| perfect(ir, op)) else {
+            break;
+        };
+        nest.extend(inner);
+    }
+    let several = |tile: Value| !is_single(ir, tile);
+    let place = innermost(&nest).and_then(|body| first_behind(ir, body, &several));
     let place = place.filter(|_| total(&nest) > 1);
     Ok((
         nest,
@@ -312,7 +337,7 @@ pub(crate) fn spread(ir: &mut Ir, machine: &MachineInfo, wanted: bool) -> Vec<Di
         }
         let found: Option<Vec<Vec<Part>>> = branches.iter().map(|b| parts(ir, *b)).collect();
         let found = found.ok_or("what starts them computes more than where they go");
-        match found.and_then(|parts| Ok((parts, work(ir, block, last)?))) {
+        match found.and_then(|parts| Ok((parts, work(ir, block, last, &all)?))) {
             Ok((parts, (nest, place))) => {
                 let parts: Vec<Part> = parts.into_iter().flatten().collect();
                 move_into(ir, &parts, &nest, place);

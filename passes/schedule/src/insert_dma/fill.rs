@@ -3,17 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use tir::{
-    AffineExpr, AffineMap, At, Attr, Failure, Ir, Layout, MemRefType, OpId, Traits, Type, Value,
-};
+use tir::{AffineExpr, AffineMap, At, Attr, Failure, Ir, Layout, MemRefType, OpId, Type, Value};
 use tir_accel::MachineInfo;
-use tir_loop::For;
 use tir_memref::alias::origins;
 use tir_memref::{Alloc, TransferRead};
 use tir_tensor::generic::Generic;
 
 use crate::index::{drop_unused, slice, writes};
-use crate::prefetch::is_load;
+use crate::prefetch::{is_single, only_loads};
 use crate::staging::space;
 
 /// Makes every fill of a near buffer that the thread would do a transfer, where an engine is quicker.
@@ -86,34 +83,19 @@ fn nothing(ir: &mut Ir, machine: &MachineInfo, elem: Type) -> Option<Value> {
     Some(value)
 }
 
-/// Whether an op does nothing but load: such a read itself, a branch around loads for later, or a loop of both, as of rows that are filled.
-fn only_loads(ir: &Ir, op: OpId, plain: &dyn Fn(&TransferRead) -> bool) -> bool {
-    if let Some(read) = ir.get::<TransferRead>(op) {
-        return plain(&read);
-    }
-    let body = ir.is::<For>(op).then(|| ir.body_block(op, 0)).flatten();
-    let Some(body) = body else {
-        return is_load(ir, op);
-    };
-    let quiet = |op: &OpId| ir.is_pure(*op) || ir.has(*op, Traits::Terminator);
-    let mut ops = ir.ops_in(body).filter(|op| !quiet(op));
-    ops.all(|op| only_loads(ir, op, plain))
-}
-
 /// Where a fill stands before the loads of its block: queues are in order, those for a later iteration wait for a
 /// tile to be used, and what is filled is wanted now. One of a buffer with a single slot waits for its last use in the
 /// iteration before: it stays behind loads into such buffers. What computes the buffer's place moves with it.
 fn early(ir: &mut Ir, op: OpId, tile: Value) -> Option<OpId> {
     let block = ir.block_of(op)?;
     let buffer = origins(ir, tile);
-    let single = |ir: &Ir, tile: Value| ir.def::<Alloc>(tile).is_some();
-    let waits = single(ir, tile);
-    let plain = |read: &TransferRead| !(waits && single(ir, read.tile));
+    let waits = is_single(ir, tile);
+    let now = |other: Value| !(waits && is_single(ir, other));
     let mut first = None;
     for other in ir.ops_in(block).take_while(|other| *other != op) {
         let below = std::iter::once(other).chain(ir.walk_below(other));
         let apart = below.clone().all(|o| !writes(ir, o, &buffer));
-        match only_loads(ir, other, &plain) && apart {
+        match only_loads(ir, other, &now) && apart {
             true => first = first.or(Some(other)),
             false if ir.is_pure(other) => {}
             false => first = None,

@@ -21,7 +21,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use tir::remarks::QUEUE_FULL;
-use tir::{At, Attr, BlockId, Builder, Diagnostic, Ir, Mapping, Name, OpId, Value};
+use tir::{At, Attr, BlockId, Builder, Diagnostic, Ir, Mapping, Name, OpId, Traits, Value};
 use tir_accel::machine::EngineInfo;
 use tir_accel::transfer::Pattern;
 use tir_accel::{Apply, Call, DmaStart, MachineInfo};
@@ -234,10 +234,11 @@ fn most_calls(ir: &Ir, loops: impl Iterator<Item = OpId>) -> Option<OpId> {
 }
 
 /// The nest of loops of a block, behind an op, that makes most calls, and the place in it for starts on `engines`:
-/// before all but loads; or why there is none.
+/// before all else; or why there is none.
 ///
 /// Queues are in order: where a loop in an iteration of the nest starts transfers on these engines, too, as those of the rows
-/// that it takes next, they would wait for all that the iteration is given. So the nest goes on with that loop.
+/// that it takes next, they would wait for all that the iteration is given. So the nest goes on with that loop, and the place is
+/// behind what it loads now, and next.
 fn work(
     ir: &Ir,
     block: BlockId,
@@ -255,6 +256,7 @@ fn work(
         let starts = starts(ir, *op).unwrap_or_default();
         starts.keys().any(|engine| engines.contains_key(engine))
     };
+    let mut shared = false;
     while let Some(body) = innermost(&nest) {
         let loops = ir.ops_in(body).filter(|op| ir.is::<For>(*op));
         let inner = most_calls(ir, loops).filter(&shares);
@@ -262,9 +264,13 @@ fn work(
             break;
         };
         nest.extend(inner);
+        shared = true;
     }
-    let several = |tile: Value| !is_single(ir, tile);
-    let place = innermost(&nest).and_then(|body| first_behind(ir, body, &several));
+    let now = |tile: Value| !is_single(ir, tile);
+    let place = innermost(&nest).and_then(|body| match shared {
+        true => first_behind(ir, body, &now),
+        false => ir.ops_in(body).find(|op| !ir.has(*op, Traits::Pure)),
+    });
     let place = place.filter(|_| total(&nest) > 1);
     Ok((
         nest,
@@ -371,7 +377,8 @@ fn move_into(ir: &mut Ir, parts: &[Part], nest: &[Counter], place: OpId) {
     // Several in each iteration, or one in each of several.
     let (several, every) = match starts > turns {
         true => ((starts + turns - 1) / turns, 1),
-        false => (1, (turns / starts).max(1)),
+        // What starts in the last iteration comes when the next one waits for it already.
+        false => (1, ((turns - 1) / starts).max(1)),
     };
     if every > 1 {
         let rest = now.modulo(&mut b, every);

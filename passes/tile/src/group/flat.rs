@@ -4,7 +4,8 @@
 //! behind the other, all of both, or none of them. The tensors are then read and written as tensors of one dimension
 //! less, which lie the same way. So blocks of a unit run on over the ends of rows.
 
-use tir::{AffineExpr, AffineMap, Type};
+use tir::{AffineExpr, AffineMap, Ir, Type};
+use tir_tensor::{CollapseShape, groups};
 
 use super::Group;
 
@@ -60,6 +61,22 @@ impl Group {
             (group, any) = (next, true);
         }
         any.then_some(group)
+    }
+
+    /// The same group with what its readers see in the place of its result, where that is nothing but the result with the dimensions
+    /// as one that are one for the group, as channels and groups of them are: a tensor as any other.
+    pub fn as_read(mut self, ir: &Ir) -> Self {
+        if let [out] = &mut self.outs[..]
+            && let Some(flat) = &out.flat
+            && let mut uses = ir.uses(out.value)
+            && let (Some(only), None) = (uses.next(), uses.next())
+            && let Some(view) = ir.get::<CollapseShape>(only.op)
+            && let Some(shape) = ir.ty(out.value).shape()
+            && groups(&view.reassociation, shape.len()).is_ok_and(|dims| dims == *flat)
+        {
+            (out.value, out.flat) = (ir.result(only.op, 0), None);
+        }
+        self
     }
 
     /// The same group with two iterators as one, which is the first; the second has one point then.

@@ -147,7 +147,8 @@ impl<'a> Plans<'a> {
                     continue;
                 };
                 tried.push(times);
-                self.quicker(func, plan, group.join(&of, times), &mut best);
+                let joined = group.join(&of, times).map(|joined| joined.as_read(func));
+                self.quicker(func, plan, joined, &mut best);
             }
         }
         best

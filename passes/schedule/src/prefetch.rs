@@ -137,15 +137,10 @@ pub(crate) fn early_branch(b: &mut Builder<'_>, condition: Value) -> At {
     at
 }
 
-/// What stands before everything else of an iteration, behind the loads that stand there already.
+/// What stands before everything else of an iteration, behind the loads for later that stand there already.
 pub(crate) fn first_behind_loads(ir: &Ir, block: BlockId) -> Option<OpId> {
-    first_behind(ir, block, &|_| false)
-}
-
-/// The first op of a block behind loads for later, and those for now into buffers of which `now` says so.
-pub(crate) fn first_behind(ir: &Ir, block: BlockId, now: &dyn Fn(Value) -> bool) -> Option<OpId> {
     let mut ops = ir.ops_in(block);
-    ops.find(|op| !ir.has(*op, tir::Traits::Pure) && !only_loads(ir, *op, now))
+    ops.find(|op| !ir.has(*op, tir::Traits::Pure) && !only_loads(ir, *op, &|_| false))
 }
 
 /// Whether an op does nothing but load: a branch, which is around loads for later, a load for now into a buffer of which `now`

@@ -31,7 +31,7 @@ use tir_memref::TransferRead;
 
 use crate::index::{Counter, copy, guard, indices, linear, total};
 use crate::insert_dma::each;
-use crate::prefetch::{EARLY, first_behind, is_single};
+use crate::prefetch::{EARLY, is_single, only_loads};
 use crate::staging::space;
 use crate::work::{Branches, busy};
 
@@ -234,11 +234,10 @@ fn most_calls(ir: &Ir, loops: impl Iterator<Item = OpId>) -> Option<OpId> {
 }
 
 /// The nest of loops of a block, behind an op, that makes most calls, and the place in it for starts on `engines`:
-/// before all else; or why there is none.
+/// behind what an iteration loads for itself and for the next one; or why there is none.
 ///
 /// Queues are in order: where a loop in an iteration of the nest starts transfers on these engines, too, as those of the rows
-/// that it takes next, they would wait for all that the iteration is given. So the nest goes on with that loop, and the place is
-/// behind what it loads now, and next.
+/// that it takes next, they would wait for all that the iteration is given. So the nest goes on with that loop.
 fn work(
     ir: &Ir,
     block: BlockId,
@@ -256,7 +255,6 @@ fn work(
         let starts = starts(ir, *op).unwrap_or_default();
         starts.keys().any(|engine| engines.contains_key(engine))
     };
-    let mut shared = false;
     while let Some(body) = innermost(&nest) {
         let loops = ir.ops_in(body).filter(|op| ir.is::<For>(*op));
         let inner = most_calls(ir, loops).filter(&shares);
@@ -264,13 +262,14 @@ fn work(
             break;
         };
         nest.extend(inner);
-        shared = true;
     }
     let now = |tile: Value| !is_single(ir, tile);
-    let place = innermost(&nest).and_then(|body| match shared {
-        true => first_behind(ir, body, &now),
-        false => ir.ops_in(body).find(|op| !ir.has(*op, Traits::Pure)),
-    });
+    // Branches hold what it loads next. What starts in the last iteration is waited for as soon as that: it goes first.
+    let starts = engines.values().sum::<i64>();
+    let last = starts >= total(&nest);
+    let loads = |op: OpId| only_loads(ir, op, &now) && !(last && ir.is::<If>(op));
+    let ahead = |op: &OpId| ir.has(*op, Traits::Pure) || loads(*op);
+    let place = innermost(&nest).and_then(|body| ir.ops_in(body).find(|op| !ahead(op)));
     let place = place.filter(|_| total(&nest) > 1);
     Ok((
         nest,
@@ -378,7 +377,8 @@ fn move_into(ir: &mut Ir, parts: &[Part], nest: &[Counter], place: OpId) {
     let (several, every) = match starts > turns {
         true => ((starts + turns - 1) / turns, 1),
         // What starts in the last iteration comes when the next one waits for it already.
-        false => (1, ((turns - 1) / starts).max(1)),
+        false if starts > 1 => (1, ((turns - 2) / (starts - 1)).max(1)),
+        false => (1, turns.max(1)),
     };
     if every > 1 {
         let rest = now.modulo(&mut b, every);

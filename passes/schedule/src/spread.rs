@@ -4,7 +4,8 @@
 //! full. `prefetch` puts the loads for a later iteration before the work of this one. Where those are
 //! more starts than the queue of their engine holds, the thread waits there, and the units have
 //! nothing to do although all of their operands are near. So the starts move into the loop of calls
-//! that follows: into each of its iterations a few, evenly, the first into the first one.
+//! that follows: into each of its iterations a few, evenly, the first into the first one. So they do where that loop loads
+//! on the same engine, as what it loads would wait for them.
 //!
 //! *Terms.* A **branch** holds loads for a later iteration: a `loop.if` that `prefetch` has marked
 //! ([`EARLY`]). A **part** of it is an op that starts transfers, a **start** one iteration of the
@@ -278,7 +279,7 @@ fn work(
 }
 
 /// Spreads the starts of the marked branches of a function where an iteration has more of them than
-/// the queue of an engine holds, if that is wanted, and takes the marks away. Gives a remark for those that
+/// the queue of an engine holds, or loads on that engine besides, if that is wanted, and takes the marks away. Gives a remark for those that
 /// stay together.
 pub(crate) fn spread(ir: &mut Ir, machine: &MachineInfo, wanted: bool) -> Vec<Diagnostic> {
     let mut remarks = Vec::new();
@@ -332,12 +333,16 @@ pub(crate) fn spread(ir: &mut Ir, machine: &MachineInfo, wanted: bool) -> Vec<Di
             let mut engines = machine.engines.iter();
             engines.find(|e| e.name == *engine).map(|e| e.queue)
         };
-        let too_many = |(engine, n): &(&Name, &i64)| {
-            let shared = inner.iter().any(|starts| starts.contains_key(engine));
-            queue(engine).is_some_and(|queue| **n > queue || (shared && 2 * **n >= queue))
-        };
+        let too_many = |(engine, n): &(&Name, &i64)| queue(engine).is_some_and(|q| **n > q);
         let crowded = all.iter().find(too_many);
-        if crowded.is_none() && !cut.contains(&block) {
+        // However few they are, what a loop behind them loads would wait for them.
+        let shared = || {
+            inner
+                .iter()
+                .flat_map(BTreeMap::keys)
+                .any(|engine| all.contains_key(engine))
+        };
+        if crowded.is_none() && !cut.contains(&block) && !shared() {
             continue;
         }
         let found: Option<Vec<Vec<Part>>> = branches.iter().map(|b| parts(ir, *b)).collect();

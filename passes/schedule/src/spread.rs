@@ -71,14 +71,8 @@ pub(crate) fn pieces(
             .fold(bytes, |n, size| n.saturating_mul(*size));
         Some(engine.latency.saturating_add(bytes / rate))
     };
-    let (inner, trips, each) = loops.find_map(|op| {
-        let body = ir.body_block(op, 0)?;
-        let early = ir.ops_in(body).find(|op| ir.attr(*op, EARLY).is_some())?;
-        let each = ir.walk_below(early).into_iter().filter_map(loads);
-        let each = each.fold(0, i64::saturating_add);
-        let trips = Counter::of(ir, op).filter(|_| each > 0)?.trips;
-        Some((op, trips, each))
-    })?;
+    let found = loops.find_map(|op| loading(ir, op, &loads));
+    let (inner, all, trips, each) = found?;
     let whole = pattern.tile_shape.iter();
     let cycles = whole.fold(pattern.elem, |n, size| n.saturating_mul(*size)) / rate;
     // Where an iteration of the inner loop has as much to load as to compute, the engine never waits, and the order
@@ -96,9 +90,29 @@ pub(crate) fn pieces(
     let shortest = long.clone().map(far).min()?;
     let dim = long.filter(|t| far(*t) > shortest);
     let dim = dim.max_by_key(|t| (pattern.tile_shape[*t], std::cmp::Reverse(*t)))?;
-    let count = engine.pieces(cycles, trips) / starts.max(1);
+    let count = engine.pieces(cycles, all) / starts.max(1);
     let count = count.min(pattern.tile_shape[dim]);
     (count > 1).then_some((dim, count))
+}
+
+/// The loop that loads for its own iterations to come, of one and those within it: with the iterations of all around it from that
+/// one on, its own, and the cycles of these loads in each.
+fn loading(
+    ir: &Ir,
+    op: OpId,
+    loads: &dyn Fn(OpId) -> Option<i64>,
+) -> Option<(OpId, i64, i64, i64)> {
+    let body = ir.body_block(op, 0)?;
+    let trips = Counter::of(ir, op)?.trips;
+    let early = ir.ops_in(body).find(|op| ir.attr(*op, EARLY).is_some());
+    if let Some(early) = early {
+        let each = ir.walk_below(early).into_iter().filter_map(loads);
+        let each = each.fold(0, i64::saturating_add);
+        return (each > 0).then_some((op, trips, trips, each));
+    }
+    let mut within = ir.ops_in(body).filter(|op| ir.is::<For>(*op));
+    let (inner, all, own, each) = within.find_map(|op| loading(ir, op, loads))?;
+    Some((inner, all.saturating_mul(trips), own, each))
 }
 
 /// Says of the branch around a load that this is cut, and that the pieces belong into an inner loop.
@@ -133,7 +147,7 @@ fn starts(ir: &Ir, op: OpId) -> Option<BTreeMap<Name, i64>> {
 }
 
 /// Calls of units that an op makes, or that are below it; 0 if that is not known.
-fn calls(ir: &Ir, op: OpId) -> i64 {
+pub(crate) fn calls(ir: &Ir, op: OpId) -> i64 {
     if ir.is::<Call>(op) || ir.is::<Apply>(op) {
         return 1;
     }

@@ -6,6 +6,7 @@
 //! engine pads (`fill`).
 
 mod cover;
+mod crowded;
 mod fill;
 mod pass_on;
 
@@ -57,6 +58,7 @@ impl InsertDma {
             }
         }
         remarks.extend(spread(ir, machine, self.spread));
+        remarks.extend(crowded::crowded(ir, machine));
         drop_unused(ir);
         Ok(remarks)
     }

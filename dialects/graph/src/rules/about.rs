@@ -280,6 +280,11 @@ pub(super) const ABOUT: &[(&str, &str, &str)] = &[
         "Filters that make means of windows `?k` of an image: one for each channel, all elements one of their number.",
     ),
     (
+        "centering",
+        "?x",
+        "The matrix by which rows of `?x` lose their mean: the identity less one in as many as its size. Up to 4096, of f32 and f64.",
+    ),
+    (
         "minus-filters",
         "?x",
         "Filters that turn the sign of each channel of an image: one for each, its only element -1.",

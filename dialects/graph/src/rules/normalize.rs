@@ -26,6 +26,11 @@ pub const RULES: &[RuleText] = &[
                     {axes = ?a, keepdims = true}) #e))) ?s) ?b)"
         => "(graph.layer_norm ?x ?s ?b {axis = (nth ?a 0), epsilon = (only-number #e)})",
         if "(last-dims ?a ?x) (== (elements #e) 1) (broadcasts-to #e ?x ?x) (broadcasts-to ?s ?x ?x) (broadcasts-to ?b ?x ?x) (no-zero ?x)"),
+    // What matrix units do at once is one step after another elsewhere. Larger matrices take longer than that to load.
+    rule!(equal contract "centered-by-product",
+        "(graph.sub ?x (graph.reduce_mean ?x {axes = ?a, keepdims = true}))"
+        => "(graph.matmul ?x (graph.constant {value = (centering ?x)}))",
+        if "(last-dims ?a ?x) (== (length ?a) 1) (>= (rank ?x) 2) (<= (dim ?x (nth ?a 0)) 256) (>= (bits ?x) 32) (no-zero ?x)"),
     rule!(equal contract "softmax-in-steps", "(graph.softmax ?x {axis = ?a})"
         => "(graph.div (graph.exp (graph.sub ?x (graph.reduce_max ?x {axes = (list ?a), keepdims = true}))) \
             (graph.reduce_sum (graph.exp (graph.sub ?x (graph.reduce_max ?x {axes = (list ?a), keepdims = true}))) \

@@ -285,6 +285,11 @@ pub(super) const ABOUT: &[(&str, &str, &str)] = &[
         "The matrix by which rows of `?x` lose their mean: the identity less one in as many as its size. Up to 4096, of f32 and f64.",
     ),
     (
+        "mean-column",
+        "?x",
+        "A column by which rows of `?x` become their mean: one in as many as its size, each.",
+    ),
+    (
         "minus-filters",
         "?x",
         "Filters that turn the sign of each channel of an image: one for each, its only element -1.",

@@ -523,6 +523,12 @@ fn numbers(set: &mut PatternSet) {
             };
             array.ok().map(|array| tir::interp::attr_of(&array))
         })
+        // A column whose product with rows is their mean.
+        .attr_fn("mean-column", |a| {
+            let size = *shape(&a[0])?.last().filter(|size| **size > 0)?;
+            let ty = Type::tensor([size, 1], a[0].ty()?.elem());
+            tir::rewrite::Literal::Float(1.0 / size as f64).constant(ty)
+        })
         // Filters of one element that turn the sign of each channel of an image.
         .attr_fn("minus-filters", |a| {
             let channels = *shape(&a[0])?.get(1)?;

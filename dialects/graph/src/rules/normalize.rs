@@ -31,6 +31,9 @@ pub const RULES: &[RuleText] = &[
         "(graph.sub ?x (graph.reduce_mean ?x {axes = ?a, keepdims = true}))"
         => "(graph.matmul ?x (graph.constant {value = (centering ?x)}))",
         if "(last-dims ?a ?x) (== (length ?a) 1) (>= (rank ?x) 2) (<= (dim ?x (nth ?a 0)) 256) (>= (bits ?x) 32) (no-zero ?x)"),
+    rule!(equal contract "mean-by-product", "(graph.reduce_mean ?x {axes = ?a, keepdims = true})"
+        => "(graph.matmul ?x (graph.constant {value = (mean-column ?x)}))",
+        if "(last-dims ?a ?x) (== (length ?a) 1) (>= (rank ?x) 2) (<= (dim ?x (nth ?a 0)) 256) (>= (bits ?x) 32) (no-zero ?x)"),
     rule!(equal contract "softmax-in-steps", "(graph.softmax ?x {axis = ?a})"
         => "(graph.div (graph.exp (graph.sub ?x (graph.reduce_max ?x {axes = (list ?a), keepdims = true}))) \
             (graph.reduce_sum (graph.exp (graph.sub ?x (graph.reduce_max ?x {axes = (list ?a), keepdims = true}))) \

@@ -26,7 +26,7 @@ pub const RULES: &[RuleText] = &[
                     {axes = ?a, keepdims = true}) #e))) ?s) ?b)"
         => "(graph.layer_norm ?x ?s ?b {axis = (nth ?a 0), epsilon = (only-number #e)})",
         if "(last-dims ?a ?x) (== (elements #e) 1) (broadcasts-to #e ?x ?x) (broadcasts-to ?s ?x ?x) (broadcasts-to ?b ?x ?x) (no-zero ?x)"),
-    // What matrix units do at once is one step after another elsewhere. Larger matrices take longer than that to load.
+    // What matrix units do at once is one step after another elsewhere. The matrix grows with the square of a row: 256 take 256 KiB of f32.
     rule!(equal contract "centered-by-product",
         "(graph.sub ?x (graph.reduce_mean ?x {axes = ?a, keepdims = true}))"
         => "(graph.matmul ?x (graph.constant {value = (centering ?x)}))",

@@ -27,7 +27,9 @@ pub const RULES: &[RuleText] = &[
     rule!("drop-sign-in-abs", "(graph.abs (graph.neg ?x))" => "(graph.abs ?x)"),
     rule!("drop-sign-in-square", "(graph.mul (graph.neg ?x) (graph.neg ?x))"
         => "(graph.mul ?x ?x)"),
-    rule!(contract "mul-reciprocal-is-div", "(graph.mul ?x (graph.reciprocal ?y))" => "(graph.div ?x ?y)"),
+    // Where there are fewer of them, reciprocals are less work than quotients.
+    rule!(contract "mul-reciprocal-is-div", "(graph.mul ?x (graph.reciprocal ?y))" => "(graph.div ?x ?y)",
+        if "(== (elements ?x) (elements ?y))"),
     rule!(contract "div-reciprocal-is-mul", "(graph.div ?x (graph.reciprocal ?y))" => "(graph.mul ?x ?y)"),
     rule!(reassoc "drop-sqrt-of-square", "(graph.sqrt (graph.mul ?x ?x))" => "(graph.abs ?x)"),
     // Rectifiers and bounds.

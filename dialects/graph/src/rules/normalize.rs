@@ -26,6 +26,15 @@ pub const RULES: &[RuleText] = &[
                     {axes = ?a, keepdims = true}) #e))) ?s) ?b)"
         => "(graph.layer_norm ?x ?s ?b {axis = (nth ?a 0), epsilon = (only-number #e)})",
         if "(last-dims ?a ?x) (== (elements #e) 1) (broadcasts-to #e ?x ?x) (broadcasts-to ?s ?x ?x) (broadcasts-to ?b ?x ?x) (no-zero ?x)"),
+    rule!(equal contract "layer-norm-of-reciprocals",
+        "(graph.add (graph.mul (graph.mul \
+                (graph.sub ?x (graph.reduce_mean ?x {axes = ?a, keepdims = true})) \
+                (graph.reciprocal (graph.sqrt (graph.add (graph.reduce_mean (graph.mul \
+                        (graph.sub ?x (graph.reduce_mean ?x {axes = ?a, keepdims = true})) \
+                        (graph.sub ?x (graph.reduce_mean ?x {axes = ?a, keepdims = true}))) \
+                    {axes = ?a, keepdims = true}) #e)))) ?s) ?b)"
+        => "(graph.layer_norm ?x ?s ?b {axis = (nth ?a 0), epsilon = (only-number #e)})",
+        if "(last-dims ?a ?x) (== (elements #e) 1) (broadcasts-to #e ?x ?x) (broadcasts-to ?s ?x ?x) (broadcasts-to ?b ?x ?x) (no-zero ?x)"),
     // What matrix units do at once is one step after another elsewhere. The matrix grows with the square of a row: 256 take 256 KiB of f32.
     rule!(equal contract "centered-by-product",
         "(graph.sub ?x (graph.reduce_mean ?x {axes = ?a, keepdims = true}))"
@@ -34,6 +43,10 @@ pub const RULES: &[RuleText] = &[
     rule!(equal contract "mean-by-product", "(graph.reduce_mean ?x {axes = ?a, keepdims = true})"
         => "(graph.matmul ?x (graph.constant {value = (mean-column ?x)}))",
         if "(last-dims ?a ?x) (== (length ?a) 1) (>= (rank ?x) 2) (<= (dim ?x (nth ?a 0)) 256) (>= (bits ?x) 32) (no-zero ?x)"),
+    // There is one root for each row, and constants fold into products. The reciprocal of a root is never denormal, and infinite only
+    // where the quotient is.
+    rule!(equal contract "div-by-root-is-mul", "(graph.div ?x (graph.sqrt ?y))"
+        => "(graph.mul ?x (graph.reciprocal (graph.sqrt ?y)))"),
     rule!(equal contract "softmax-in-steps", "(graph.softmax ?x {axis = ?a})"
         => "(graph.div (graph.exp (graph.sub ?x (graph.reduce_max ?x {axes = (list ?a), keepdims = true}))) \
             (graph.reduce_sum (graph.exp (graph.sub ?x (graph.reduce_max ?x {axes = (list ?a), keepdims = true}))) \

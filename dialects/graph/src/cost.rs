@@ -4,7 +4,7 @@ use tir::cost::{Cost, Product, Work};
 use tir::{Failure, OpRef, Value};
 
 use crate::layout::Layout;
-use crate::ops::conv::{Conv2d, Conv2dInteger, Gemm, MatMul, MatMulInteger};
+use crate::ops::conv::{Conv2d, Conv2dInteger, Gemm, MatMul, MatMulInteger, ModeProduct};
 use crate::ops::movement::{Concat, Slice};
 use crate::ops::pool::{AvgPool, GlobalAvgPool, MaxPool};
 use crate::ops::select::Gather;
@@ -107,6 +107,27 @@ impl Cost for MatMul {
 impl Cost for MatMulInteger {
     fn work(&self, op: OpRef<'_>) -> Work {
         matrices(op, self.a)
+    }
+}
+
+/// A matrix for each place in front of the axis, with a column for each behind it.
+impl Cost for ModeProduct {
+    fn work(&self, op: OpRef<'_>) -> Work {
+        let (shape, &[m, k]) = (shape(op, self.x), shape(op, self.m)) else {
+            return Work::by_types(op);
+        };
+        let at = usize::try_from(self.axis).unwrap_or(usize::MAX);
+        let (Some(outer), Some(inner)) = (shape.get(..at), shape.get(at.saturating_add(1)..))
+        else {
+            return Work::by_types(op);
+        };
+        // Where the axis is the last one, the other dimensions are rows of one product.
+        let (times, n) = match inner {
+            [] => (1, count(outer)),
+            _ => (count(outer), count(inner)),
+        };
+        let (m, k) = (count(&[m]), count(&[k]));
+        with(op, vec![Product { times, m, n, k }], 0)
     }
 }
 

@@ -15,7 +15,7 @@ pub mod winograd;
 
 pub use layout::Layout;
 pub use number::{Number, accumulator, bounds};
-pub use ops::conv::{Conv2d, Conv2dInteger, Gemm, MatMul, MatMulInteger};
+pub use ops::conv::{Conv2d, Conv2dInteger, Gemm, MatMul, MatMulInteger, ModeProduct};
 pub use ops::elementwise::{
     Abs, Add, And, Ceil, Clip, Cos, Div, Equal, Erf, Exp, Floor, Gelu, Greater, GreaterEqual,
     HardSigmoid, HardSwish, LeakyRelu, Less, LessEqual, Log, Max, Min, Mul, Neg, Or, Pow,
@@ -41,7 +41,7 @@ tir::dialect! {
             Sqrt, Sin, Cos, Tanh, Erf, Floor, Ceil, Round, Max, Min, Pow, Equal, Less, LessEqual,
             Greater, GreaterEqual, And, Or, Xor, BatchNorm, Softmax, LayerNorm, ReduceSum,
             ReduceMean, ReduceMax, ReduceMin,
-            Constant, Conv2d, MatMul, Gemm, Relu, Add, Sub, Mul, Div, MaxPool, AvgPool,
+            Constant, Conv2d, MatMul, ModeProduct, Gemm, Relu, Add, Sub, Mul, Div, MaxPool, AvgPool,
             GlobalAvgPool, Reshape, Transpose, Fused, Yield, Relayout,
             Concat, Split, Slice, Pad, Expand, Gather, Where, Cast, Resize,
             Conv2dInteger, MatMulInteger, Quantize, Dequantize, Requantize,

@@ -9,8 +9,8 @@ use super::panel::{LANES, dot, rows};
 use super::real::{
     Compute, Real, Ring, buffer, compute, compute_whole, product, result_form, size,
 };
-use crate::shape::{Window, broadcast, ranked, tensor};
-use crate::{Conv2d, Conv2dInteger, Gemm, MatMul, MatMulInteger};
+use crate::shape::{Window, axis, broadcast, ranked, tensor};
+use crate::{Conv2d, Conv2dInteger, Gemm, MatMul, MatMulInteger, ModeProduct};
 
 impl Evaluate for Conv2d {
     fn evaluate(&self, op: OpRef<'_>, inputs: &[Data]) -> Result<Vec<Data>, Failure> {
@@ -238,7 +238,35 @@ impl Evaluate for MatMul {
 impl Evaluate for MatMulInteger {
     fn evaluate(&self, op: OpRef<'_>, inputs: &[Data]) -> Result<Vec<Data>, Failure> {
         let product = Product::new(op, self.a, self.b)?;
-        compute_whole(op, inputs, |inputs| product.sums(inputs))
+        compute_whole(op, inputs, |inputs| product.both(inputs))
+    }
+}
+impl Evaluate for ModeProduct {
+    fn evaluate(&self, op: OpRef<'_>, inputs: &[Data]) -> Result<Vec<Data>, Failure> {
+        let (shape, _) = tensor(op, self.x, "x")?;
+        let ([m, k], _) = ranked::<2>(op, self.m, "m")?;
+        let shape: Result<Vec<usize>, _> = shape.iter().map(|d| size(*d)).collect();
+        let shape = shape?;
+        let at = axis(self.axis, shape.len())?;
+        let (outer, inner) = (&shape[..at], &shape[at + 1..]);
+        let along = Along(Product {
+            m: size(m)?,
+            k: size(k)?,
+            n: product(inner)?,
+            pairs: (0..product(outer)?).map(|at| (0, at)).collect(),
+        });
+        compute(op, inputs, &along)
+    }
+}
+
+/// A matrix, given second, times matrices.
+struct Along(Product);
+impl Compute for Along {
+    fn run<T: Real>(&self, inputs: &[Cow<'_, [T]>]) -> Result<Vec<T>, Failure> {
+        let [x, m, ..] = inputs else {
+            return Err("expects a tensor and a matrix".into());
+        };
+        self.0.sums(m, x)
     }
 }
 
@@ -251,7 +279,7 @@ struct Product {
 }
 impl Compute for Product {
     fn run<T: Real>(&self, inputs: &[Cow<'_, [T]>]) -> Result<Vec<T>, Failure> {
-        self.sums(inputs)
+        self.both(inputs)
     }
 }
 
@@ -287,10 +315,14 @@ impl Product {
         })
     }
 
-    fn sums<T: Ring>(&self, inputs: &[Cow<'_, [T]>]) -> Result<Vec<T>, Failure> {
+    fn both<T: Ring>(&self, inputs: &[Cow<'_, [T]>]) -> Result<Vec<T>, Failure> {
         let [a, b, ..] = inputs else {
             return Err("expects two matrices".into());
         };
+        self.sums(a, b)
+    }
+
+    fn sums<T: Ring>(&self, a: &[T], b: &[T]) -> Result<Vec<T>, Failure> {
         let &Self { m, k, n, .. } = self;
         let mut out = buffer(product(&[self.pairs.len(), m, n])?, T::ZERO)?;
         let offsets: Vec<usize> = (0..k).map(|t| t * n).collect();

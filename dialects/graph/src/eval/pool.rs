@@ -25,7 +25,7 @@ struct Pool {
 impl Window {
     /// The elements of window `at` that lie in the input: the first and the behind last, in steps
     /// of the dilation.
-    fn inside(&self, at: i64) -> impl Iterator<Item = usize> + Clone {
+    pub(crate) fn inside(&self, at: i64) -> impl Iterator<Item = usize> + Clone {
         let start = at * self.stride - self.low;
         let all = (0..self.kernel).map(move |k| start + k * self.dilation);
         let input = self.input;

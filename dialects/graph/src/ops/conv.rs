@@ -6,7 +6,7 @@ use tir::{Failure, Infer, Op, OpRef, Type, Value};
 use crate::fusion::{Fusable, FusionKind};
 use crate::layout::{Keeps, Layout, LayoutRule, windows_in};
 use crate::number::holds;
-use crate::shape::{Window, broadcast, ranked, tensor, windows};
+use crate::shape::{Window, axis, broadcast, ranked, tensor, windows};
 
 /// Convolution of `x` (NCHW) with `w` (OIHW, I = C / groups), plus `bias` (O).
 ///
@@ -296,6 +296,61 @@ impl Infer for MatMul {
     fn infer(&self, op: OpRef<'_>) -> Result<Vec<Type>, Failure> {
         let (elem, b_elem) = (tensor(op, self.a, "a")?.1, tensor(op, self.b, "b")?.1);
         product(op, self.a, self.b, (elem == b_elem).then_some(elem))
+    }
+}
+
+/// Product of a matrix with each column along one axis: element `j` of the axis is the sum over `i` of `m[j, i]` times element
+/// `i`. What is linear along an axis and the same at all other places is such a product: sums of windows, means, resampling.
+///
+/// This is the n-mode product of Kolda and Bader, "Tensor Decompositions and Applications", SIAM Review 51(3), 2009.
+#[derive(Op)]
+#[op(
+    "graph.mode_product",
+    StrictAttributes,
+    Pure,
+    results(y),
+    crate::layout::infer,
+    evaluate,
+    crate::fusion::fusion,
+    crate::layout::layouts,
+    cost
+)]
+#[asm("$x `,` $m attr-dict `:` functional-type(operands, results)")]
+pub struct ModeProduct {
+    /// Input, with I elements along the axis.
+    #[is(FLOAT_TENSOR)]
+    pub x: Value,
+    /// Matrix, J x I: the result has J elements along the axis.
+    #[is(FLOAT_TENSOR)]
+    pub m: Value,
+    /// The axis.
+    pub axis: i64,
+}
+impl Infer for ModeProduct {
+    fn infer(&self, op: OpRef<'_>) -> Result<Vec<Type>, Failure> {
+        let (mut shape, elem) = tensor(op, self.x, "x")?;
+        let ([rows, columns], m_elem) = ranked(op, self.m, "m")?;
+        let at = axis(self.axis, shape.len())?;
+        let size = &mut shape[at];
+        if *size != columns || elem != m_elem {
+            let text = format!("multiplies {rows} x {columns} of {m_elem} with {size} of {elem}");
+            return Err(text.into());
+        }
+        *size = rows;
+        Ok(vec![Type::tensor(shape, elem)])
+    }
+}
+impl Fusable for ModeProduct {
+    const KIND: FusionKind = FusionKind::ComplexOutFusable;
+}
+impl LayoutRule for ModeProduct {
+    const KEEPS: Keeps = Keeps::First;
+    fn admits(&self, _: OpRef<'_>, layout: &Layout) -> Result<(), Failure> {
+        let at = usize::try_from(self.axis).ok();
+        match at.and_then(|at| layout.blocks().get(at)) {
+            None | Some(1) => Ok(()),
+            Some(_) => Err(format!("multiplies along blocks of {layout}").into()),
+        }
     }
 }
 

@@ -1,13 +1,12 @@
 //! The guards of the rules, and the functions that compute attributes and types.
 
-use tir::data::Array;
 use tir::{Arg, Attr, AttrValue, FloatType, PatternSet, Type};
 
 use crate::number::Number;
 use crate::shape::broadcast;
 
 /// The static shape of a value or type.
-fn shape(arg: &Arg) -> Option<&'static [i64]> {
+pub(super) fn shape(arg: &Arg) -> Option<&'static [i64]> {
     arg.ty()?.shape().filter(|s| s.iter().all(|d| *d >= 0))
 }
 
@@ -506,28 +505,6 @@ fn numbers(set: &mut PatternSet) {
             let points = h.checked_mul(w).filter(|points| *points > 0)?;
             let ty = Type::tensor([channels, 1, h, w], a[0].ty()?.elem());
             tir::rewrite::Literal::Float(1.0 / points as f64).constant(ty)
-        })
-        // The matrix that takes the mean of a row from each of its elements: ones on the diagonal, less one in so many.
-        .attr_fn("centering", |a| {
-            let size = *shape(&a[0])?.last()?;
-            let count = usize::try_from(size)
-                .ok()
-                .filter(|n| (1..=4096).contains(n))?;
-            let part = 1.0 / count as f64;
-            let places = 0..count * count;
-            let all = places.map(|at| f64::from(u8::from(at % (count + 1) == 0)) - part);
-            let array = match a[0].ty()?.elem().float_width()? {
-                32 => Array::from_vec(&[count, count], all.map(|x| x as f32).collect()),
-                64 => Array::from_vec(&[count, count], all.collect::<Vec<f64>>()),
-                _ => return None,
-            };
-            array.ok().map(|array| tir::interp::attr_of(&array))
-        })
-        // A column whose product with rows is their mean.
-        .attr_fn("mean-column", |a| {
-            let size = *shape(&a[0])?.last().filter(|size| **size > 0)?;
-            let ty = Type::tensor([size, 1], a[0].ty()?.elem());
-            tir::rewrite::Literal::Float(1.0 / size as f64).constant(ty)
         })
         // Filters of one element that turn the sign of each channel of an image.
         .attr_fn("minus-filters", |a| {

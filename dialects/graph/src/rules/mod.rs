@@ -6,6 +6,7 @@ pub mod conv;
 mod extremes;
 mod functions;
 mod layout;
+mod matrices;
 pub mod normalize;
 pub mod parts;
 pub mod pool;
@@ -33,6 +34,7 @@ pub const FAMILIES: &[(&str, &[RuleText])] = &[
 pub fn register(set: &mut PatternSet) {
     functions::register(set);
     extremes::register(set);
+    matrices::register(set);
     layout::register(set);
     set.about(about::ABOUT);
     for (_, rules) in FAMILIES {

@@ -77,6 +77,12 @@ pub const RULES: &[RuleText] = &[
         => "(graph.conv2d ?x (graph.constant {value = (mean-filters ?x ?k)}) \
             {strides = ?s, pads = ?p, dilations = ?d, groups = (dim ?x 1)})",
         if "(no-zero ?x) (or (== ?c true) (== ?p 0))"),
+    // One axis after the other. What is divided by other numbers at borders is so by the matrices, not element by element.
+    rule!(equal reassoc "mean-of-windows-by-products",
+        "(graph.avg_pool ?x {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m, count_include_pad = ?c})"
+        => "(graph.mode_product (graph.mode_product ?x \
+                (graph.constant {value = (pool-matrix ?x 2 ?k ?s ?p ?d ?m ?c)}) {axis = 2}) \
+                (graph.constant {value = (pool-matrix ?x 3 ?k ?s ?p ?d ?m ?c)}) {axis = 3})"),
     rule!(equal "concat-of-global-pools",
         "(graph.concat (graph.global_avg_pool ?x) (graph.global_avg_pool ?ys)... {axis = 1})"
         => "(graph.global_avg_pool (graph.concat ?x ?ys... {axis = 1}))", if "(each same-but ?x ?ys 1)"),

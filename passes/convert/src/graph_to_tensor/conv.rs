@@ -4,8 +4,8 @@ use tir::rewrite::{PatternSet, Rewriter};
 use tir::{AffineMap, Decline, OpId, Ret, Type, Value};
 use tir_arith::{AddF, AddI, MulF, MulI};
 use tir_graph::layout::Layout;
-use tir_graph::shape::Window;
-use tir_graph::{Conv2d, Conv2dInteger, Gemm, MatMul, MatMulInteger};
+use tir_graph::shape::{Window, axis};
+use tir_graph::{Conv2d, Conv2dInteger, Gemm, MatMul, MatMulInteger, ModeProduct};
 use tir_tensor::{CollapseShape, Combine, reassociation};
 
 use super::nest::{
@@ -18,6 +18,7 @@ pub(super) fn patterns(set: &mut PatternSet) {
     set.on("conv2d-integer-to-generic", conv2d_integer);
     set.on("matmul-integer-to-generic", matmul_integer);
     set.on("matmul-to-generic", matmul);
+    set.on("mode-product-to-generic", mode_product);
     set.on("gemm-to-generic", gemm);
 }
 
@@ -180,6 +181,21 @@ fn matrices(a: Value, b: Value, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), D
     let a = (a, operand(a_shape, [m, k]));
     let b = (b, operand(b_shape, [k, n]));
     let y = contraction(rw, result, [rank, 1], a, b);
+    let y = truncated(rw, y, result.elem());
+    rw.replace(op, &[y]);
+    Ok(())
+}
+
+fn mode_product(product: ModeProduct, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline> {
+    let result = rw.ty(rw.result(op, 0));
+    let rank = form(rw, rw.result(op, 0))?.0.len();
+    let axis = axis(product.axis, rank)?;
+    // (outer …, j, inner …, i)
+    let of_x = (0..rank).map(|d| if d == axis { rank } else { d });
+    let of_x: Vec<usize> = of_x.collect();
+    let x = (product.x, AffineMap::project(rank + 1, &of_x));
+    let m = (product.m, AffineMap::project(rank + 1, &[axis, rank]));
+    let y = contraction(rw, result, [rank, 1], m, x);
     let y = truncated(rw, y, result.elem());
     rw.replace(op, &[y]);
     Ok(())

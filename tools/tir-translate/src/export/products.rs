@@ -31,6 +31,8 @@ pub(super) fn write(w: &mut Writer<'_>, op: OpId) -> Option<Outcome<()>> {
         convolution(w, op, &conv)
     } else if let Some(product) = ir.get::<MatMulInteger>(op) {
         matrices(w, op, &product)
+    } else if let Some(product) = ir.get::<ModeProduct>(op) {
+        along(w, op, &product)
     } else if let Some(quantize) = ir.get::<Quantize>(op) {
         quantized(w, op, &quantize)
     } else if let Some(dequantize) = ir.get::<Dequantize>(op) {
@@ -82,6 +84,27 @@ fn matrices(w: &mut Writer<'_>, op: OpId, product: &MatMulInteger) -> Outcome<()
     }
     let operands: Vec<&str> = operands.iter().map(String::as_str).collect();
     node(w, op, "MatMul", &operands, vec![])
+}
+
+/// A product along an axis is one of matrices where the axis is the last but one.
+fn along(w: &mut Writer<'_>, op: OpId, product: &ModeProduct) -> Outcome<()> {
+    let rank = w.form(product.x)?.1.len() as i64;
+    let (x, m) = (w.operand(product.x), w.operand(product.m));
+    let at = (rank - 2).max(0);
+    if product.axis == at {
+        return node(w, op, "MatMul", &[&m, &x], vec![]);
+    }
+    // Exchanged once more, the two dimensions are where they were.
+    let exchanged = (0..rank).map(|d| match d {
+        d if d == at => product.axis,
+        d if d == product.axis => at,
+        d => d,
+    });
+    let exchanged: Vec<i64> = exchanged.collect();
+    let perm = || vec![ints("perm", &exchanged)];
+    let seen = w.node("Transpose", &[&x], perm());
+    let y = w.node("MatMul", &[&m, &seen], vec![]);
+    node(w, op, "Transpose", &[&y], perm())
 }
 
 /// A convolution of integers. Around the input may be what stands for zero, which ONNX says by a node of its own; numbers

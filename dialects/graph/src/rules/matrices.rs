@@ -83,5 +83,18 @@ pub(super) fn register(set: &mut PatternSet) {
         let ty = Type::tensor([size, 1], a[0].ty()?.elem());
         tir::rewrite::Literal::Float(1.0 / size as f64).constant(ty)
     })
-    .attr_fn("pool-matrix", means);
+    .attr_fn("pool-matrix", means)
+    .attr_fn("identity-of-rows", |a| {
+        let (x, scale) = (shape(&a[0])?, shape(&a[1])?);
+        let (&[.., rows, columns], &[.., scales, 1]) = (x, scale) else {
+            return None;
+        };
+        let size = usize::try_from(rows).ok().filter(|rows| (2..=256).contains(rows))?;
+        if scales != rows || columns <= rows {
+            return None;
+        }
+        matrix([size, size], a[0].ty()?.elem(), |row, column| {
+            f64::from(u8::from(row == column))
+        })
+    });
 }

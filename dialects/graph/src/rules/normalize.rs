@@ -47,6 +47,8 @@ pub const RULES: &[RuleText] = &[
     // where the quotient is.
     rule!(equal contract "div-by-root-is-mul", "(graph.div ?x (graph.sqrt ?y))"
         => "(graph.mul ?x (graph.reciprocal (graph.sqrt ?y)))"),
+    rule!(equal reassoc "rows-times-numbers-by-product", "(graph.mul ?x ?s)"
+        => "(graph.matmul (graph.mul (graph.constant {value = (identity-of-rows ?x ?s)}) ?s) ?x)"),
     rule!(equal contract "softmax-in-steps", "(graph.softmax ?x {axis = ?a})"
         => "(graph.div (graph.exp (graph.sub ?x (graph.reduce_max ?x {axes = (list ?a), keepdims = true}))) \
             (graph.reduce_sum (graph.exp (graph.sub ?x (graph.reduce_max ?x {axes = (list ?a), keepdims = true}))) \

@@ -290,6 +290,11 @@ pub(super) const ABOUT: &[(&str, &str, &str)] = &[
         "A column by which rows of `?x` become their mean: one in as many as its size, each.",
     ),
     (
+        "identity-of-rows",
+        "?x ?s",
+        "The identity, as large as `?x` has rows, where `?s` has one number for each of them and rows are longer than there are of them. Up to 256, of f32 and f64.",
+    ),
+    (
         "pool-matrix",
         "?x ?axis ?kernel ?strides ?pads ?dilations ?ceil ?count",
         "The matrix that gives the means of a pool's windows along an axis of images; in it, a window is the product of a row of each axis. Up to 4096 rows and columns, of f32 and f64; none where a window has no element.",

@@ -89,7 +89,9 @@ pub(super) fn register(set: &mut PatternSet) {
         let (&[.., rows, columns], &[.., scales, 1]) = (x, scale) else {
             return None;
         };
-        let size = usize::try_from(rows).ok().filter(|rows| (2..=256).contains(rows))?;
+        let size = usize::try_from(rows)
+            .ok()
+            .filter(|rows| (2..=256).contains(rows))?;
         if scales != rows || columns <= rows {
             return None;
         }

@@ -47,6 +47,7 @@ pub const RULES: &[RuleText] = &[
     // where the quotient is.
     rule!(equal contract "div-by-root-is-mul", "(graph.div ?x (graph.sqrt ?y))"
         => "(graph.mul ?x (graph.reciprocal (graph.sqrt ?y)))"),
+    // A diagonal from the left: the thread computes that alone, which is smaller where rows are longer than there are of them.
     rule!(equal reassoc "rows-times-numbers-by-product", "(graph.mul ?x ?s)"
         => "(graph.matmul (graph.mul (graph.constant {value = (identity-of-rows ?x ?s)}) ?s) ?x)"),
     rule!(equal contract "softmax-in-steps", "(graph.softmax ?x {axis = ?a})"

@@ -13,8 +13,14 @@ use crate::chain::{Brought, Resident, zero};
 use crate::placed::{Part, Placed};
 use crate::plan::Target;
 
-/// Writes all nests that compute a tensor into its home, each where it stands, and what loads other parts of it; gives the home.
-pub(crate) fn write(func: &mut Ir, stays: &Resident, target: &Target<'_>) -> Option<Value> {
+/// Writes all nests that compute a tensor into its home, each where it stands, and what loads other parts of it, before an op or the
+/// first nest that reads it near; gives the home.
+pub(crate) fn write(
+    func: &mut Ir,
+    stays: &Resident,
+    target: &Target<'_>,
+    at_latest: Option<OpId>,
+) -> Option<Value> {
     let emit = Emit::new(&stays.home);
     let made = stays.home.made().next()?;
     let at = At::start(&stays.home);
@@ -44,7 +50,7 @@ pub(crate) fn write(func: &mut Ir, stays: &Resident, target: &Target<'_>) -> Opt
     if stays.brought.is_empty() {
         return home;
     }
-    let first = first_reader(func, stays)?;
+    let first = at_latest.or_else(|| first_reader(func, stays))?;
     let mut b = Builder::new(func, Place::Before(first));
     b.loc = b.ir.loc(first);
     let mut whole = home.unwrap_or_else(|| {
@@ -102,7 +108,7 @@ fn bring(b: &mut Builder<'_>, brought: &Brought, whole: Value, space: Name) -> V
 }
 
 /// The first nest that reads a tensor near.
-fn first_reader(func: &Ir, stays: &Resident) -> Option<OpId> {
+pub(crate) fn first_reader(func: &Ir, stays: &Resident) -> Option<OpId> {
     let block = stays.block?;
     let near = |op: &OpId| {
         let read = func.get::<TransferRead>(*op);

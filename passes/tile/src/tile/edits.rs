@@ -84,16 +84,39 @@ pub(super) fn settle_in(
     target: &Target<'_>,
     done: &mut HashSet<OpId>,
 ) {
-    let home = resident::write(func, stays, target);
+    let far = read_before(func, stays, done);
+    // What is only brought here is there in far memory, too: who reads it there need not wait until it is brought.
+    let copies = far.is_some() && stays.writers.is_empty();
+    let home = resident::write(func, stays, target, far.filter(|_| !copies));
     for (.., ops) in &stays.writers {
         done.extend(ops);
     }
-    done.extend(&stays.copied);
     resident::read(func, stays, home);
+    if copies {
+        return;
+    }
+    done.extend(&stays.copied);
     // What else reads it, reads it in far memory.
     if !only_for(func, stays.value, done) {
         resident::store(func, stays, home, done);
     }
+}
+
+/// The first op that reads a tensor in far memory, if it stands before the first nest that reads it near.
+fn read_before(func: &Ir, stays: &Resident, done: &HashSet<OpId>) -> Option<OpId> {
+    if stays.brought.is_empty() {
+        return None;
+    }
+    let (first, block) = (resident::first_reader(func, stays)?, stays.block?);
+    let reads = |op: OpId| {
+        let mut results = func.results(op);
+        let no_view = func.is::<Generic>(op);
+        !done.contains(&op) && (no_view || !results.all(|value| only_for(func, value, done)))
+    };
+    let far = func.uses(stays.value).map(|u| u.op).filter(|op| reads(*op));
+    let far: HashSet<OpId> = far.filter_map(|op| func.ancestor_in(op, block)).collect();
+    let mut early = func.ops_in(block).take_while(|op| *op != first);
+    early.find(|op| far.contains(op))
 }
 
 /// Loads a tensor once for all nests that read it near, which are written.

@@ -47,9 +47,10 @@ pub const RULES: &[RuleText] = &[
     // where the quotient is.
     rule!(equal contract "div-by-root-is-mul", "(graph.div ?x (graph.sqrt ?y))"
         => "(graph.mul ?x (graph.reciprocal (graph.sqrt ?y)))"),
-    // A diagonal from the left: the thread computes that alone, which is smaller where rows are longer than there are of them.
-    rule!(equal reassoc "rows-times-numbers-by-product", "(graph.mul ?x ?s)"
-        => "(graph.matmul (graph.mul (graph.constant {value = (identity-of-rows ?x ?s)}) ?s) ?x)"),
+    // A diagonal from the left: the thread computes that alone, which is smaller where rows are longer than there are of them. Only of
+    // norms: what is infinite in one row is NaN in all.
+    rule!(equal reassoc "rows-by-roots-by-product", "(graph.mul ?x (graph.reciprocal (graph.sqrt ?y)))"
+        => "(graph.matmul (graph.mul (graph.constant {value = (identity-of-rows ?x ?y)}) (graph.reciprocal (graph.sqrt ?y))) ?x)"),
     rule!(equal contract "softmax-in-steps", "(graph.softmax ?x {axis = ?a})"
         => "(graph.div (graph.exp (graph.sub ?x (graph.reduce_max ?x {axes = (list ?a), keepdims = true}))) \
             (graph.reduce_sum (graph.exp (graph.sub ?x (graph.reduce_max ?x {axes = (list ?a), keepdims = true}))) \

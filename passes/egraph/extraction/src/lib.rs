@@ -51,4 +51,4 @@ pub use dot::dot;
 pub use greedy::bottom_up;
 pub use named::EGraph;
 pub use problem::{Blocked, Choice, Error, Node, Problem};
-pub use solve::{Options, Solution, solve};
+pub use solve::{Options, Solution, Solver, solve};

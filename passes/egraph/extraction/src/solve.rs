@@ -81,69 +81,130 @@ struct Best {
 /// # Errors
 /// What [`Problem::check`] finds, or the first root that has no finite derivation.
 pub fn solve(problem: &Problem, options: &Options) -> Result<Solution, Error> {
-    problem.check()?;
-    let greedy = bottom_up(problem);
-    for &root in &problem.roots {
-        if greedy[root].is_none() {
-            return Err(blocked(problem, &greedy, root));
-        }
-    }
-    let units = Units::new(problem);
-    let mut best: Option<Best> = None;
-    let mut offer = |method: String, choice: &Choice| {
-        let Ok((order, cost)) = check(problem, choice) else {
-            return;
-        };
-        let mut only = vec![None; problem.classes];
-        let mut total = 0;
-        for &class in &order {
-            only[class] = choice[class];
-            total += choice[class].map_or(0, |i| units.costs[i]);
-        }
-        if best.as_ref().is_none_or(|b| total < b.units) {
-            best = Some(Best {
-                choice: only,
-                order,
-                cost,
-                units: total,
-                method,
-            });
-        }
-    };
-    for (i, seed) in options.seeds.iter().enumerate() {
-        offer(format!("seed {i}"), seed);
-    }
-    offer("bottom-up".to_string(), &greedy);
-    let greedy = check(problem, &greedy).map_or(f64::INFINITY, |(_, cost)| cost);
     let mut budget = Budget::new(options.max_steps, options.spent);
-    budget.stage(2);
-    let reduced = reduce(problem, &units.costs, &mut budget);
-    let (found, bound, method) = search(problem, &reduced, options, &mut budget);
-    offer(method, &found);
-    // Bottom-up extraction gave all roots a node, or that was an error above, each behind those of its children: a
-    // choice that `check` takes, offered above.
-    let best = best.expect("what bottom-up extraction chose is valid");
-    let proved = bound >= best.units;
-    Ok(Solution {
-        bound: if proved {
-            best.cost
-        } else {
-            units.price(bound).min(best.cost)
-        },
-        greedy,
-        choice: best.choice,
-        order: best.order,
-        cost: best.cost,
-        method: best.method,
-        steps: budget.used,
-    })
+    let ready = Ready::new(problem, &mut budget)?;
+    Ok(ready.solve(problem, &options.seeds, &mut budget))
+}
+
+/// A problem to solve several times, each time from other choices: it is made smaller once.
+pub struct Solver {
+    problem: Problem,
+    ready: Ready,
+    max_steps: u64,
+    /// Steps that it took to make it smaller.
+    used: u64,
+}
+
+impl Solver {
+    /// Makes a problem ready to be solved in so many steps at most.
+    ///
+    /// # Errors
+    /// As [`solve`] has them.
+    pub fn new(problem: Problem, max_steps: u64) -> Result<Solver, Error> {
+        let mut budget = Budget::new(max_steps, None);
+        let ready = Ready::new(&problem, &mut budget)?;
+        Ok(Solver {
+            problem,
+            ready,
+            max_steps,
+            used: budget.used,
+        })
+    }
+
+    /// Whether this is the solver of a problem and so many steps.
+    pub fn is_of(&self, problem: &Problem, max_steps: u64) -> bool {
+        self.max_steps == max_steps && self.problem == *problem
+    }
+
+    /// What [`solve`] gives with these seeds.
+    pub fn solve(&self, seeds: &[Choice]) -> Solution {
+        let mut budget = Budget::new(self.max_steps, None);
+        budget.pay(self.used);
+        self.ready.solve(&self.problem, seeds, &mut budget)
+    }
+}
+
+/// What is known of a problem before there is a choice to start from.
+struct Ready {
+    units: Units,
+    bottom_up: Choice,
+    reduced: Reduced,
+}
+
+impl Ready {
+    fn new(problem: &Problem, budget: &mut Budget) -> Result<Ready, Error> {
+        problem.check()?;
+        let bottom_up = bottom_up(problem);
+        for &root in &problem.roots {
+            if bottom_up[root].is_none() {
+                return Err(blocked(problem, &bottom_up, root));
+            }
+        }
+        let units = Units::new(problem);
+        budget.stage(2);
+        let reduced = reduce(problem, &units.costs, budget);
+        Ok(Ready {
+            units,
+            bottom_up,
+            reduced,
+        })
+    }
+
+    fn solve(&self, problem: &Problem, seeds: &[Choice], budget: &mut Budget) -> Solution {
+        let units = &self.units;
+        let mut best: Option<Best> = None;
+        let mut offer = |method: String, choice: &Choice| {
+            let Ok((order, cost)) = check(problem, choice) else {
+                return;
+            };
+            let mut only = vec![None; problem.classes];
+            let mut total = 0;
+            for &class in &order {
+                only[class] = choice[class];
+                total += choice[class].map_or(0, |i| units.costs[i]);
+            }
+            if best.as_ref().is_none_or(|b| total < b.units) {
+                best = Some(Best {
+                    choice: only,
+                    order,
+                    cost,
+                    units: total,
+                    method,
+                });
+            }
+        };
+        for (i, seed) in seeds.iter().enumerate() {
+            offer(format!("seed {i}"), seed);
+        }
+        offer("bottom-up".to_string(), &self.bottom_up);
+        let greedy = check(problem, &self.bottom_up).map_or(f64::INFINITY, |(_, cost)| cost);
+        let (found, bound, method) = search(problem, &self.reduced, seeds, budget);
+        offer(method, &found);
+        // Bottom-up extraction gave all roots a node, or the problem was refused: a choice that `check` takes, offered
+        // above.
+        let best = best.expect("what bottom-up extraction chose is valid");
+        let proved = bound >= best.units;
+        Solution {
+            bound: if proved {
+                best.cost
+            } else {
+                units.price(bound).min(best.cost)
+            },
+            greedy,
+            choice: best.choice,
+            order: best.order,
+            cost: best.cost,
+            method: best.method,
+            steps: budget.used,
+        }
+    }
 }
 
 /// A choice by search, a bound in units, and the dearest method that was of use.
 fn search(
     problem: &Problem,
     reduced: &Reduced,
-    options: &Options,
+    seeds: &[Choice],
     budget: &mut Budget,
 ) -> (Choice, u64, String) {
     let Some(cores) = &reduced.cores else {
@@ -151,7 +212,7 @@ fn search(
         return (none, reduced.base, "bottom-up".to_string());
     };
     let seeds = |core: &Core| {
-        let seeds = options.seeds.iter().map(|seed| {
+        let seeds = seeds.iter().map(|seed| {
             let mut nodes = FixedBitSet::with_capacity(core.nodes());
             for (i, &origin) in core.origin.iter().enumerate() {
                 let class = problem.nodes[origin].class;

@@ -16,7 +16,7 @@ mod search;
 use egg::Id;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tir::PassCx;
-use tir_extraction::{Choice, EGraph, Options, Problem, Solution, solve};
+use tir_extraction::{Choice, EGraph, Options, Problem, Solution, Solver, solve};
 use tir_graph::fusion::{FusionInfo, anchor};
 
 use super::body::{Body, Price};
@@ -465,12 +465,13 @@ impl Groups {
     }
 
     /// The cheapest choice that is found of groups that have a share, each at that share of its price, no dearer than the one to
-    /// start from.
+    /// start from. Where prices are those of the last time, so is what is left of the problem.
     fn solve(
         &self,
         share: &dyn Fn(usize) -> Option<f64>,
         from: Option<&Solution>,
         steps: u64,
+        last: &mut Option<Solver>,
     ) -> Result<Solution, String> {
         let all = (0..self.cuts.len()).filter_map(|at| Some((at, share(at)?)));
         let (kept, shares): (Vec<usize>, Vec<f64>) = all.unzip();
@@ -498,12 +499,11 @@ impl Groups {
             let number = |n: &Option<usize>| places.get(&(*n)?).copied();
             from.choice.iter().map(number).collect()
         });
-        let options = Options {
-            max_steps: steps,
-            seeds: seed.into_iter().collect(),
-            ..Options::default()
+        let solver = match last.take().filter(|last| last.is_of(&problem, steps)) {
+            Some(solver) => solver,
+            None => Solver::new(problem, steps).map_err(|e| e.to_string())?,
         };
-        let mut solution = solve(&problem, &options).map_err(|e| e.to_string())?;
+        let mut solution = last.insert(solver).solve(seed.as_slice());
         for number in solution.choice.iter_mut().flatten() {
             *number = kept[*number];
         }

@@ -27,9 +27,10 @@ impl Groups {
         prices: &mut Prices<'_>,
         terms: Terms,
     ) -> Option<Solution> {
-        let mut last = None;
+        let (mut last, mut solver) = (None, None);
         for _ in 0..terms.rounds {
-            let Ok(solution) = self.solve(&|at| share(self, at), None, terms.steps) else {
+            let given = |at| share(self, at);
+            let Ok(solution) = self.solve(&given, None, terms.steps, &mut solver) else {
                 break;
             };
             let fresh = self.price(&solution, prices);
@@ -51,7 +52,7 @@ impl Groups {
         prices: &mut Prices<'_>,
         terms: Terms,
     ) -> Result<Searched, String> {
-        let mut rounds = 0;
+        let (mut rounds, mut solver) = (0, None);
         self.expects = true;
         let (mut least_yet, mut last_gain) = (f64::INFINITY, 0);
         // Where all has its price, one extraction is all there is.
@@ -69,7 +70,8 @@ impl Groups {
                 break Some(("plans", terms.plans));
             }
             rounds += 1;
-            let solution = self.solve(&|at| share(self, at), best.as_ref(), steps)?;
+            let given = |at| share(self, at);
+            let solution = self.solve(&given, best.as_ref(), steps, &mut solver)?;
             let (least, bound) = (solution.cost, solution.bound);
             let fresh = self.price(&solution, prices);
             self.offer(best, solution);

@@ -1,5 +1,7 @@
 //! One component of a reduced problem, in flat arrays.
 
+use std::cell::OnceCell;
+
 /// Lists of numbers end to end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lists {
@@ -56,7 +58,12 @@ pub(crate) struct Core {
     pub meetings: Lists,
     /// How many pairs.
     pub pairs: usize,
+    /// The cheapest choice that slope scaling found, if it found one, and the steps that it took.
+    pub scaled: OnceCell<(Option<Start>, u64)>,
 }
+
+/// A choice of the classes that it needs, and its cost.
+pub(crate) type Start = (Vec<Option<u32>>, u64);
 
 impl Core {
     pub(crate) fn new(classes: usize, parts: Vec<CoreNode>, roots: Vec<u32>) -> Core {
@@ -96,6 +103,7 @@ impl Core {
             leaves,
             meetings: Lists::new(&meetings),
             pairs: pairs.len(),
+            scaled: OnceCell::new(),
         }
     }
 

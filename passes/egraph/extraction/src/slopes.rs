@@ -8,7 +8,7 @@
 //! procedure", Operations Research Letters 24, 1999.
 
 use crate::budget::Budget;
-use crate::core::Core;
+use crate::core::{Core, Start};
 use crate::search::Search;
 
 /// Sweeps without a cheaper choice behind which prices are as hoped again, less a share at random.
@@ -25,14 +25,32 @@ const WAYS: f64 = 1e9;
 const SEED: u64 = 1;
 
 impl Search<'_> {
-    /// Looks for choices in which much is shared; local search starts from the cheapest.
+    /// Looks for choices in which much is shared; local search starts from the cheapest. No seed changes which that is, so it is found
+    /// once for a component.
     pub(crate) fn scale(&mut self, budget: &mut Budget) {
+        if self.done() {
+            return;
+        }
+        let core = self.core;
+        if let Some((_, steps)) = core.scaled.get() {
+            budget.pay(*steps);
+        }
+        let (found, _) = core.scaled.get_or_init(|| {
+            let before = budget.used;
+            (self.scaled(budget), budget.used - before)
+        });
+        if let Some((choice, cost)) = found {
+            self.begin("slope scaling", choice.clone(), *cost);
+        }
+    }
+
+    fn scaled(&self, budget: &mut Budget) -> Option<Start> {
         let core = self.core;
         let hoped = hoped(core);
         let mut random = fastrand::Rng::with_seed(SEED);
-        let mut best: Option<(Vec<Option<u32>>, u64)> = None;
+        let mut best: Option<Start> = None;
         for start in 0..STARTS {
-            if self.done() || !budget.lasts() {
+            if !budget.lasts() {
                 break;
             }
             let mut off = || match start {
@@ -43,7 +61,7 @@ impl Search<'_> {
             let (mut least, mut since) = (u64::MAX, 0);
             while since < PATIENCE && budget.lasts() {
                 let found = self.trees(None, budget, |i| (price[i] as u64, core.cost[i]));
-                let Some((choice, cost)) = found else { return };
+                let (choice, cost) = found?;
                 let ways = ways(core, &choice);
                 budget.pay(core.nodes() as u64);
                 for class in 0..core.classes {
@@ -65,9 +83,7 @@ impl Search<'_> {
                 }
             }
         }
-        if let Some((choice, cost)) = best {
-            self.begin("slope scaling", choice, cost);
-        }
+        best
     }
 }
 

@@ -149,11 +149,15 @@ impl Cutter {
             .map(|nodes| nodes.iter().filter(computes).map(alone).collect())
             .collect();
         let mut all = singles.clone();
-        // What a longer chain of nodes gives is new in each round.
+        let mut fresh = vec![true; all.len()];
+        // What a longer chain of nodes gives is new in each round, where what its operands give was in the one before.
         for _ in 1..self.kept.nodes {
-            let mut next = Vec::with_capacity(all.len());
-            let mut changed = false;
+            let mut changed = Vec::new();
             for (class, nodes) in self.classes.iter().enumerate() {
+                let mut operands = nodes.iter().flat_map(|n| &self.nodes[*n].children);
+                if !operands.any(|operand| fresh[*operand]) {
+                    continue;
+                }
                 let mut found: FxHashSet<Cut> = FxHashSet::default();
                 for node in nodes {
                     found.extend(self.with_operands(*node, &all));
@@ -167,12 +171,17 @@ impl Cutter {
                 self.keep(&mut found);
                 let mut cuts = singles[class].clone();
                 cuts.append(&mut found);
-                changed |= cuts != all[class];
-                next.push(cuts);
+                if cuts != all[class] {
+                    changed.push((class, cuts));
+                }
             }
-            all = next;
-            if !changed {
+            if changed.is_empty() {
                 break;
+            }
+            fresh.fill(false);
+            for (class, cuts) in changed {
+                fresh[class] = true;
+                all[class] = cuts;
             }
         }
         all

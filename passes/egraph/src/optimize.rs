@@ -105,7 +105,7 @@ impl Optimizer<'_> {
     ) -> Result<Option<Chosen>, String> {
         // Merged products are cheap together alone, which no bound of a group says: the cheapest by the sum of ops is
         // one more program to start from.
-        let cheapest = self.extract_within(found, terms.steps)?;
+        let cheapest = self.extract(found)?;
         let mut seeds = self.seeds(found);
         seeds.push(cheapest.choice);
         choose(
@@ -125,15 +125,11 @@ impl Optimizer<'_> {
     /// # Errors
     /// If the e-graph has no program for a root, which the input rules out: a bug.
     pub fn extract(&self, found: &mut Saturated) -> Result<Extracted, String> {
-        self.extract_within(found, self.steps)
-    }
-
-    fn extract_within(&self, found: &mut Saturated, steps: u64) -> Result<Extracted, String> {
         let seeds = self.seeds(found);
         let how = match self.random {
             Some(seed) => How::Drawn { seed },
             None => How::Cheapest {
-                max_steps: steps,
+                max_steps: self.steps,
             },
         };
         extract(

@@ -157,6 +157,30 @@ impl ChooseGraph {
         Some(fused)
     }
 
+    /// Whether groups that were chosen promise something beside those that bytes decide, or what the program with these takes. To price
+    /// a program of other groups is to plan it: not where groups by themselves promise nothing.
+    fn promises(
+        &self,
+        made: &[(&str, Ir, Option<i64>)],
+        grouped: &Ir,
+        cx: &PassCx<'_>,
+    ) -> bool {
+        let [(_, open, rewritten)] = made else {
+            return true;
+        };
+        let fused = self.fused(open, cx);
+        let by_bytes = fused.and_then(|fused| self.apart(&fused, cx));
+        let promised = self.apart(grouped, cx);
+        let left = 1.0 - 1.0 / self.worth.max(1) as f64;
+        let promises = |other: Option<i64>| {
+            let less = |promised: i64| {
+                other.is_none_or(|other| (promised as f64) < left * other as f64)
+            };
+            promised.is_some_and(less)
+        };
+        promises(by_bytes) || promises(*rewritten)
+    }
+
     /// A function grouped so that some groups have several results, if there are such.
     fn of_several(&self, ir: &Ir, cx: &PassCx<'_>) -> Option<Ir> {
         if self.multi_output || !self.fuses() {
@@ -443,23 +467,20 @@ impl Pass for ChooseGraph {
             let (all, said) = self.grouped(&from, cx)?;
             said.into_iter().for_each(|remark| cx.remark(remark));
             let mut best: Option<(i64, Ir)> = None;
+            // Where the groups that were chosen win by far, and functions are large, they are all that is planned of other programs.
+            let mut grouped_alone = false;
             for [open, grouped] in all {
-                let rewritten = price(&open, cx);
-                // To price a program of other groups is to plan it: not where groups by themselves promise nothing, beside those that
-                // bytes decide or what their program takes.
-                let fused = self.fused(&open, cx);
-                let by_bytes = fused.and_then(|fused| self.apart(&fused, cx));
-                let promised = self.apart(&grouped, cx);
-                let promises = |other: Option<i64>| {
-                    let less = |promised: i64| {
-                        other.is_none_or(|other| (promised as f64) < left * other as f64)
-                    };
-                    promised.is_some_and(less)
-                };
-                let mut made = vec![("rewritten", open.clone(), rewritten)];
-                if self.fuses() && (promises(by_bytes) || promises(rewritten)) {
+                let mut made = Vec::new();
+                if !grouped_alone {
+                    made.push(("rewritten", open.clone(), price(&open, cx)));
+                }
+                if self.fuses() && (grouped_alone || self.promises(&made, &grouped, cx)) {
                     let cycles = price(&grouped, cx);
                     made.push(("rewritten and grouped", grouped, cycles));
+                }
+                if let [(.., Some(open)), (.., Some(grouped))] = made[..] {
+                    let far = 1.0 - 1.0 / self.doubt.max(1) as f64;
+                    grouped_alone |= once && (grouped as f64) < far * open as f64;
                 }
                 let mut quickest: Option<i64> = None;
                 for (what, other, cycles) in made {

@@ -1,7 +1,5 @@
 //! The classes in every derivation of a class.
 
-use std::collections::VecDeque;
-
 use crate::budget::Budget;
 
 /// Words of a row that cost as much as one step.
@@ -58,11 +56,18 @@ impl Table {
             }
             table.rows.push(full(table.class.len()));
         }
-        let mut queue: VecDeque<usize> = (0..order.len()).collect();
+        // In sweeps from children to users: what changed one child of a class has mostly changed the others when the class is next.
         let mut waits = vec![true; order.len()];
+        let mut waiting = order.len();
         let (mut row, mut below, mut union) = (Row::new(), Vec::new(), Row::new());
-        while let Some(n) = queue.pop_front() {
-            waits[n] = false;
+        let mut sweeps = (0..order.len()).cycle();
+        while waiting > 0
+            && let Some(n) = sweeps.next()
+        {
+            if !std::mem::take(&mut waits[n]) {
+                continue;
+            }
+            waiting -= 1;
             row.clear();
             row.extend(&table.rows[n]);
             let nodes = nodes(order[n]);
@@ -80,7 +85,7 @@ impl Table {
                     if let Some(u) = table.number[user]
                         && !std::mem::replace(&mut waits[u], true)
                     {
-                        queue.push_back(u);
+                        waiting += 1;
                     }
                 }
             }

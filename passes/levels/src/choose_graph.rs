@@ -159,12 +159,7 @@ impl ChooseGraph {
 
     /// Whether groups that were chosen promise something beside those that bytes decide, or what the program with these takes. To price
     /// a program of other groups is to plan it: not where groups by themselves promise nothing.
-    fn promises(
-        &self,
-        made: &[(&str, Ir, Option<i64>)],
-        grouped: &Ir,
-        cx: &PassCx<'_>,
-    ) -> bool {
+    fn promises(&self, made: &[(&str, Ir, Option<i64>)], grouped: &Ir, cx: &PassCx<'_>) -> bool {
         let [(_, open, rewritten)] = made else {
             return true;
         };
@@ -173,9 +168,8 @@ impl ChooseGraph {
         let promised = self.apart(grouped, cx);
         let left = 1.0 - 1.0 / self.worth.max(1) as f64;
         let promises = |other: Option<i64>| {
-            let less = |promised: i64| {
-                other.is_none_or(|other| (promised as f64) < left * other as f64)
-            };
+            let less =
+                |promised: i64| other.is_none_or(|other| (promised as f64) < left * other as f64);
             promised.is_some_and(less)
         };
         promises(by_bytes) || promises(*rewritten)

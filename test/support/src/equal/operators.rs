@@ -270,6 +270,13 @@ impl Maker {
                 x.elem,
             );
         }
+        if x.is_float() && self.kind == Kind::Smooth && self.random.percent(15) {
+            let last = [x.shape[rank - 1]];
+            let (s, b) = (self.constant(&last, x.elem)?, self.constant(&last, x.elem)?);
+            let attrs = format!("axis = {} : i64, epsilon = 0.5 : f64", rank - 1);
+            let (x, to) = (self.tame(x.clone())?, x.shape);
+            return self.op("graph.layer_norm", &[&x, &s, &b], &attrs, &to, x.elem);
+        }
         let axes: Vec<i64> = (0..rank as i64)
             .filter(|_| self.random.percent(50))
             .collect();
@@ -359,6 +366,16 @@ impl Maker {
     }
 
     fn product(&mut self, scope: &[Item]) -> Option<Vec<Item>> {
+        if self.random.percent(20) {
+            let x = self.pick(scope, |i| !i.shape.is_empty() && i.is_float())?;
+            let (axis, rows) = (self.below(x.shape.len()), 1 + self.below(4));
+            let m = self.constant(&[rows, x.shape[axis]], x.elem)?;
+            let x = self.tame(x)?;
+            let mut to = x.shape.clone();
+            to[axis] = rows;
+            let attrs = format!("axis = {axis} : i64");
+            return self.op("graph.mode_product", &[&x, &m], &attrs, &to, x.elem);
+        }
         let a = self.pick(scope, |i| i.shape.len() == 2 && i.is_float())?;
         let [m, k] = a.shape[..] else { return None };
         let b = match self.random.percent(60) {

@@ -125,21 +125,41 @@ pub(crate) fn mark_cut(ir: &mut Ir, load: OpId) {
 /// What is said of such a branch.
 const CUT: &str = "cut";
 
-/// Transfers that an op starts, or that are below it, by engine; `None` if that is not known.
-fn starts(ir: &Ir, op: OpId) -> Option<BTreeMap<Name, i64>> {
+/// Transfers that are started.
+#[derive(Clone, Copy)]
+pub(crate) struct Started {
+    /// How many.
+    pub(crate) count: i64,
+    /// The first op that starts one.
+    pub(crate) first: OpId,
+}
+
+/// Transfers that an op starts, or that are below it in loops of some kind, by engine, of both ways of a branch; `None` if that is
+/// not known.
+pub(crate) fn starts(
+    ir: &Ir,
+    op: OpId,
+    within: &dyn Fn(OpId) -> bool,
+) -> Option<BTreeMap<Name, Started>> {
     if let Some(start) = ir.get::<DmaStart>(op) {
-        return Some(BTreeMap::from([(start.engine.0, 1)]));
+        let one = Started {
+            count: 1,
+            first: op,
+        };
+        return Some(BTreeMap::from([(start.engine.0, one)]));
     }
+    let mut sum: BTreeMap<Name, Started> = BTreeMap::new();
     let times = match ir.is::<For>(op) {
+        true if !within(op) => return Some(sum),
         true => Counter::of(ir, op)?.trips,
         false => 1,
     };
-    let mut sum = BTreeMap::new();
     for block in ir.regions(op).flat_map(|region| ir.blocks(region)) {
         for op in ir.ops_in(block) {
-            for (engine, n) in starts(ir, op)? {
-                let all: &mut i64 = sum.entry(engine).or_default();
-                *all = all.saturating_add(n.saturating_mul(times));
+            for (engine, found) in starts(ir, op, within)? {
+                let none = Started { count: 0, ..found };
+                let all = sum.entry(engine).or_insert(none);
+                all.count = all.count.saturating_add(found.count.saturating_mul(times));
             }
         }
     }
@@ -267,7 +287,7 @@ fn work(
     let (mut nest, _) = perfect(ir, most).ok_or(unknown)?;
     let innermost = |nest: &[Counter]| ir.body_block(nest[nest.len() - 1].op, 0);
     let shares = |op: &OpId| {
-        let starts = starts(ir, *op).unwrap_or_default();
+        let starts = starts(ir, *op, &|_| true).unwrap_or_default();
         starts.keys().any(|engine| engines.contains_key(engine))
     };
     while let Some(body) = innermost(&nest) {
@@ -320,8 +340,8 @@ pub(crate) fn spread(ir: &mut Ir, machine: &MachineInfo, wanted: bool) -> Vec<Di
     for (block, branches) in blocks {
         let mut all: BTreeMap<Name, i64> = BTreeMap::new();
         let known = branches.iter().try_for_each(|branch| {
-            for (engine, n) in starts(ir, *branch)? {
-                *all.entry(engine).or_default() += n;
+            for (engine, started) in starts(ir, *branch, &|_| true)? {
+                *all.entry(engine).or_default() += started.count;
             }
             Some(())
         });
@@ -342,7 +362,8 @@ pub(crate) fn spread(ir: &mut Ir, machine: &MachineInfo, wanted: bool) -> Vec<Di
         let loops = ir
             .ops_in(block)
             .filter(|op| ir.is::<For>(*op) && ir.is_before(last, *op));
-        let inner: Vec<_> = loops.filter_map(|op| starts(ir, op)).collect();
+        let inner = loops.filter_map(|op| starts(ir, op, &|_| true));
+        let inner: Vec<_> = inner.collect();
         let queue = |engine: &Name| {
             let mut engines = machine.engines.iter();
             engines.find(|e| e.name == *engine).map(|e| e.queue)

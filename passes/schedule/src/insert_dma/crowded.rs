@@ -4,14 +4,10 @@ use std::collections::BTreeMap;
 
 use tir::remarks::QUEUE_FULL;
 use tir::{Diagnostic, Ir, Name, OpId};
-use tir_accel::{DmaStart, MachineInfo};
+use tir_accel::MachineInfo;
 use tir_loop::For;
 
-use crate::index::Counter;
-use crate::spread::calls;
-
-/// Starts by engine, each with the first op that starts there.
-type Starts = BTreeMap<Name, (i64, OpId)>;
+use crate::spread::{Started, calls, starts};
 
 /// A remark for each loop that makes calls and, behind them, starts more stores in an iteration than their queue holds.
 pub(super) fn crowded(ir: &Ir, machine: &MachineInfo) -> Vec<Diagnostic> {
@@ -23,13 +19,20 @@ pub(super) fn crowded(ir: &Ir, machine: &MachineInfo) -> Vec<Diagnostic> {
         let Some(body) = ir.body_block(op, 0) else {
             continue;
         };
-        let mut all = Starts::new();
-        for inside in ir.ops_in(body) {
-            add(&mut all, at_once(ir, inside), 1);
+        // Not in loops that make calls: between those of their starts units work.
+        let at_once = |op: OpId| calls(ir, op) == 0;
+        let mut all: BTreeMap<Name, Started> = BTreeMap::new();
+        let found = ir.ops_in(body).filter_map(|op| starts(ir, op, &at_once));
+        for (engine, started) in found.flatten() {
+            let sum = all.entry(engine).or_insert(Started {
+                count: 0,
+                ..started
+            });
+            sum.count = sum.count.saturating_add(started.count);
         }
         for engine in &machine.engines {
             let stores = machine.far().is_some_and(|far| far.name == engine.to);
-            let Some((count, first)) = all.get(&engine.name).filter(|_| stores) else {
+            let Some(Started { count, first }) = all.get(&engine.name).filter(|_| stores) else {
                 continue;
             };
             if *count <= engine.queue {
@@ -47,32 +50,4 @@ pub(super) fn crowded(ir: &Ir, machine: &MachineInfo) -> Vec<Diagnostic> {
         }
     }
     remarks
-}
-
-/// The starts of an op and of what is below it, but for loops in which calls are made between them.
-fn at_once(ir: &Ir, op: OpId) -> Starts {
-    if let Some(start) = ir.get::<DmaStart>(op) {
-        return Starts::from([(start.engine.0, (1, op))]);
-    }
-    let mut all = Starts::new();
-    let mut times = 1;
-    if ir.is::<For>(op) {
-        if calls(ir, op) > 0 {
-            return all;
-        }
-        times = Counter::of(ir, op).map_or(1, |counter| counter.trips);
-    }
-    for block in ir.regions(op).flat_map(|region| ir.blocks(region)) {
-        for inside in ir.ops_in(block) {
-            add(&mut all, at_once(ir, inside), times);
-        }
-    }
-    all
-}
-
-fn add(all: &mut Starts, more: Starts, times: i64) {
-    for (engine, (count, first)) in more {
-        let sum = all.entry(engine).or_insert((0, first));
-        sum.0 = sum.0.saturating_add(count.saturating_mul(times));
-    }
 }

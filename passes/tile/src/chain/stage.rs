@@ -319,6 +319,10 @@ impl Context<'_> {
             && let s = tile.dims[t].source.0
             && behind[s]
         {
+            // Of interleaved sequences each has its own blocks.
+            let turns = tile.dims.iter().filter(|dim| dim.source.0 == s);
+            let turns = turns.filter(|dim| matches!(dim.axis, Axis::Phase(..)));
+            let size = turns.fold(size, |size, dim| size * dim.size);
             let whole = |maker| part(maker, s).is_some_and(|(from, to)| (to - from) % size == 0);
             if !makers.iter().all(whole) {
                 let why = "blocks of a unit reach into a part that was computed before";

@@ -282,7 +282,7 @@ pub(super) const ABOUT: &[(&str, &str, &str)] = &[
     (
         "centering",
         "?x",
-        "The matrix by which rows of `?x` lose their mean: the identity less one in as many as its size. Up to 4096, of f32 and f64.",
+        "The matrix by which rows of `?x` lose their mean: the identity less one in as many as its size. Up to 256, of f32 and f64.",
     ),
     (
         "mean-column",
@@ -297,7 +297,7 @@ pub(super) const ABOUT: &[(&str, &str, &str)] = &[
     (
         "pool-matrix",
         "?x ?axis ?kernel ?strides ?pads ?dilations ?ceil ?count",
-        "The matrix that gives the means of a pool's windows along an axis of images; in it, a window is the product of a row of each axis. Up to 4096 rows and columns, of f32 and f64; none where a window has no element.",
+        "The matrix that gives the means of a pool's windows along an axis of images; in it, a window is the product of a row of each axis. Up to 256 rows and columns, of f32 and f64; none where a window has no element.",
     ),
     (
         "minus-filters",

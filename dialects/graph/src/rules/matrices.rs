@@ -7,7 +7,7 @@ use super::functions::shape;
 use crate::shape::windows;
 
 /// Most rows and columns of a matrix that is made here: it grows with their square.
-const MOST: usize = 4096;
+const MOST: usize = 256;
 
 /// A matrix of rows and columns whose elements a function gives; none of other floats than those of f32 and f64.
 fn matrix(
@@ -89,9 +89,7 @@ pub(super) fn register(set: &mut PatternSet) {
         let (&[.., rows, columns], &[.., scales, 1]) = (x, scale) else {
             return None;
         };
-        let size = usize::try_from(rows)
-            .ok()
-            .filter(|rows| (2..=256).contains(rows))?;
+        let size = usize::try_from(rows).ok().filter(|rows| *rows > 1)?;
         if scales != rows || columns <= rows {
             return None;
         }

@@ -274,6 +274,49 @@ fn the_same_choice_every_time() {
 }
 
 #[test]
+fn a_solver_gives_what_solve_gives() {
+    let mut random = Random::new(11);
+    let mut solved = 0;
+    for case in 0..600 {
+        let problem = match case % 6 {
+            0 => gates_problem(&mut random, 3),
+            _ => random_problem(&mut random),
+        };
+        let Some(best) = cheapest(&problem) else {
+            assert!(Solver::new(problem, 1_000).is_err());
+            continue;
+        };
+        let solver = Solver::new(problem.clone(), 1_000_000).expect("a choice");
+        assert!(solver.is_of(&problem, 1_000_000) && !solver.is_of(&problem, 1_000));
+        let mut seeds = Vec::new();
+        for _ in 0..3 {
+            let options = Options {
+                max_steps: 1_000_000,
+                seeds: seeds.clone(),
+                ..Options::default()
+            };
+            let found = solver.solve(&seeds);
+            let alone = solve(&problem, &options).expect("a choice");
+            assert_eq!(
+                (found.cost, found.bound, &found.choice),
+                (alone.cost, alone.bound, &alone.choice)
+            );
+            assert!(near(found.cost, best), "case {case}");
+            seeds.push(found.choice);
+        }
+        // However few steps there are, no answer is dearer than a seed, and no bound is wrong.
+        for max_steps in [0, 10, 100, 1_000] {
+            let solver = Solver::new(problem.clone(), max_steps).expect("a choice");
+            let first = solver.solve(&[]);
+            let second = solver.solve(std::slice::from_ref(&first.choice));
+            assert!(second.cost <= first.cost && second.bound <= best + 1e-9);
+        }
+        solved += 1;
+    }
+    assert!(solved > 200, "{solved}");
+}
+
+#[test]
 fn what_cannot_be_computed_says_why() {
     let message = |nodes: Vec<Node>, roots: Vec<usize>| {
         let problem = Problem {

@@ -125,6 +125,18 @@ pub struct Generic {
     pub results: Rets,
 }
 
+/// Whether an operand of a generic is an input, not what a result starts from; `None` of other ops. Reads no attribute where the op has
+/// results, as many as outputs.
+pub fn is_input(ir: &Ir, op: OpId, operand: usize) -> Option<bool> {
+    if !ir.is::<Generic>(op) {
+        return None;
+    }
+    match ir.results(op).len() {
+        0 => Some(operand < ir.get::<Generic>(op)?.inputs.len()),
+        outputs => Some(operand + outputs < ir.operands(op).len()),
+    }
+}
+
 /// Ends the region of `tensor.generic`.
 #[derive(Op)]
 #[op("tensor.yield", Terminator, Pure, ReturnLike, parent(Generic))]

@@ -40,6 +40,11 @@ struct Members {
 }
 
 impl Members {
+    fn has(&self, op: OpId) -> bool {
+        let mut core = self.reduce.iter().chain(&self.maps);
+        core.any(|(member, _)| *member == op) || self.inner.contains(&op)
+    }
+
     fn all(&self) -> HashSet<OpId> {
         let core = self.reduce.iter().chain(&self.maps).map(|(op, _)| *op);
         core.chain(self.inner.iter().copied()).collect()
@@ -97,6 +102,11 @@ fn members(
     }
     let grouped = scope.group.contains_key(&last);
     for op in scope.before(ir, last) {
+        // Outside of groups a member is read by others at first hand.
+        let mut uses = ir.results(op).flat_map(|value| ir.uses(value));
+        if !grouped && !uses.any(|u| members.has(u.op)) {
+            continue;
+        }
         let Some(generic) = ir.get::<Generic>(op).filter(|_| !left_out.contains(&op)) else {
             continue;
         };

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use tir::{AffineMap, Ir, OpId, Value};
+use tir_tensor::generic::is_input;
 use tir_tensor::{CollapseShape, ExpandShape, Generic, TransferRead};
 
 /// The generics of a function, and which fused group each was in.
@@ -113,12 +114,12 @@ impl Scope {
         let (mut work, mut seen) = (vec![(value, true)], HashSet::new());
         while let Some((value, direct)) = work.pop() {
             for u in ir.uses(value) {
-                if let Some(generic) = ir.get::<Generic>(u.op) {
-                    if u.operand >= generic.inputs.len() {
-                        readers.others = true;
-                    } else {
+                if let Some(input) = is_input(ir, u.op, u.operand) {
+                    if input {
                         readers.direct.push(direct);
                         readers.generics.push(u.op);
+                    } else {
+                        readers.others = true;
                     }
                 } else if ir.is::<TransferRead>(u.op)
                     || ir.is::<ExpandShape>(u.op)

@@ -20,6 +20,7 @@ mod apart;
 mod behind;
 pub mod chain;
 pub mod emit;
+mod filled;
 pub mod group;
 pub mod layout;
 pub mod matching;

@@ -34,7 +34,7 @@ use tir_tensor::{Empty, ExpandShape};
 use crate::chain::{Made, Stage};
 use crate::group::{Group, Input, StepRef};
 use crate::plan::{Plan, Target};
-pub(crate) use nest::{Nest, copy_body, fill};
+pub(crate) use nest::{Nest, copy_body, fill, fill_by};
 use transfers::{before, reassociation};
 
 /// Where in the loops the code stands.

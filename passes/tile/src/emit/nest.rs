@@ -59,7 +59,7 @@ pub(crate) fn fill(b: &mut Builder<'_>, dest: Value, value: Attr) -> Value {
 }
 
 /// A tile filled with a constant by an engine.
-pub(super) fn fill_by(b: &mut Builder<'_>, engine: Name, dest: Value, value: Attr) -> Value {
+pub(crate) fn fill_by(b: &mut Builder<'_>, engine: Name, dest: Value, value: Attr) -> Value {
     let filled = fill(b, dest, value);
     if let Some(op) = b.ir.owner(filled) {
         b.ir.set_attr(op, tir_accel::BY, Attr::str(engine.as_str()));

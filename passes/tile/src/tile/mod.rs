@@ -28,6 +28,7 @@ use tir_graph::fusion::ungroup;
 use tir_tensor::Generic;
 
 use crate::chain::{Chains, Cuts, Limits, Resident, Single, Stage, partition};
+use crate::filled::fill_constants;
 use crate::group::Scope;
 use crate::near::{is_in, is_near};
 use crate::plan::{Budget, Plan, Price, Target, TooLarge, free_elements};
@@ -167,6 +168,9 @@ pub fn tile(
         let limits = several.filter(|_| why.is_none());
         let with = (budget, limits);
         let mut made = level(func, target, with, (&scope, done), known, &mut tiled)?;
+        if budget.worth > 0 {
+            fill_constants(func, target);
+        }
         made.extend(within);
         let Some(inner) = &target.inner else {
             return Ok(tiled);

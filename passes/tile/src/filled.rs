@@ -1,0 +1,181 @@
+//! Tiles of constants that engines fill in place of loading them: no byte of them comes from far memory.
+//!
+//! An engine that pads writes one value into a box of a tile, in steps too. So a constant of one value takes one transfer that reads
+//! nothing, and one of two values two where the elements of one of them are a box in steps: the weights of a mean over
+//! an image whose pixels lie apart from one another in near memory, with zeros between.
+//!
+//! Only where bytes decide: prices of groups count loads, and two fills take the engine's latency twice.
+
+use std::collections::BTreeSet;
+
+use tir::interp::{Kind, Scalar, constant, evaluate_op};
+use tir::{At, Attr, Builder, Ir, Name, OpId, Ret, Type};
+use tir_tensor::{Empty, ExtractSlice, InsertSlice, TransferRead};
+
+use crate::emit::fill_by;
+use crate::plan::Target;
+
+/// Elements of a tile that is looked at, at most.
+const ELEMENTS: usize = 1 << 16;
+
+/// Elements of a tile in steps: where the first one lies, how many there are, and how far apart, in each dimension.
+#[derive(Default)]
+struct Steps {
+    offsets: Vec<i64>,
+    sizes: Vec<i64>,
+    strides: Vec<i64>,
+}
+
+/// What a tile is filled with: with one value everywhere, then with another one in steps.
+struct Fills {
+    all: Attr,
+    then: Option<(Attr, Steps)>,
+}
+
+/// Fills tiles of constants in place of loading them, where engines can.
+pub(crate) fn fill_constants(func: &mut Ir, target: &Target<'_>) {
+    for op in func.walk_ids() {
+        let Some(read) = func.get::<TransferRead>(op) else {
+            continue;
+        };
+        let Some(with) = filling(&read, target) else {
+            continue;
+        };
+        if let Some(fills) = contents(func, op) {
+            write(func, op, &read, with, fills);
+        }
+    }
+}
+
+/// The space that a tile is loaded to, and the engine, if it pads.
+fn filling(read: &TransferRead, target: &Target<'_>) -> Option<(Name, Name)> {
+    let space = Name::new(read.space.as_ref()?);
+    let engine = target.info.engine_between(target.far.name, space)?;
+    engine.pad.then_some((space, engine.name))
+}
+
+/// What fills the tile that a transfer reads of a constant.
+fn contents(func: &Ir, op: OpId) -> Option<Fills> {
+    let result = func.result(op, 0);
+    let (shape, elem) = (func.ty(result).shape()?, func.ty(result).elem());
+    func.ty(result).elements().filter(|n| *n <= ELEMENTS)?;
+    let inputs = func.operands(op).map(|value| {
+        let attr = func.constant(value)?;
+        constant(attr, func.ty(value)).ok()
+    });
+    let inputs: Vec<_> = inputs.collect::<Option<_>>()?;
+    let tile = evaluate_op(func.op(op), &inputs)?.ok()?.pop()?;
+    let tile = tile.as_tensor().ok()?;
+    let kind = Kind::of(elem)?;
+    let elements: Vec<&[u8]> = tile.bytes().chunks_exact(kind.bytes()).collect();
+    let first = *elements.first()?;
+    let other = elements.iter().position(|element| *element != first);
+    let value = |at: usize| {
+        let bits = kind.read(elements[at])?;
+        Some(Scalar { kind, bits }.to_attr(elem))
+    };
+    let Some(other) = other else {
+        return Some(Fills {
+            all: value(0)?,
+            then: None,
+        });
+    };
+    if elements
+        .iter()
+        .any(|element| ![first, elements[other]].contains(element))
+    {
+        return None;
+    }
+    [(other, 0), (0, other)].into_iter().find_map(|(of, rest)| {
+        let own = |at: &usize| elements[*at] == elements[of];
+        let steps = in_steps(shape, (0..elements.len()).filter(own))?;
+        Some(Fills {
+            all: value(rest)?,
+            then: Some((value(of)?, steps)),
+        })
+    })
+}
+
+/// Elements in steps, if these of a tile are such.
+fn in_steps(shape: &[i64], elements: impl Iterator<Item = usize>) -> Option<Steps> {
+    let mut places = vec![BTreeSet::new(); shape.len()];
+    let mut count = 0usize;
+    for element in elements {
+        let mut rest = i64::try_from(element).ok()?;
+        for (places, size) in places.iter_mut().zip(shape).rev() {
+            places.insert(rest % size);
+            rest /= size;
+        }
+        count += 1;
+    }
+    let all = places.iter().map(BTreeSet::len).product::<usize>();
+    if all != count {
+        return None;
+    }
+    let mut steps = Steps::default();
+    for places in places {
+        let places: Vec<i64> = places.into_iter().collect();
+        let stride = places.get(1).map_or(1, |second| second - places[0]);
+        if places.windows(2).any(|pair| pair[1] - pair[0] != stride) {
+            return None;
+        }
+        steps.offsets.push(*places.first()?);
+        steps.sizes.push(places.len() as i64);
+        steps.strides.push(stride);
+    }
+    Some(steps)
+}
+
+/// Puts fills in the place of a transfer.
+fn write(
+    func: &mut Ir,
+    op: OpId,
+    read: &TransferRead,
+    (space, engine): (Name, Name),
+    fills: Fills,
+) {
+    let mut b = Builder::new(func, At::Before(op));
+    b.loc = b.ir.loc(op);
+    let ty = read.result.0;
+    let place = read.into.unwrap_or_else(|| {
+        b.add(Empty {
+            dynamic_sizes: Vec::new(),
+            space: Some(space.to_string()),
+            result: Ret(ty),
+        })
+    });
+    let mut tile = fill_by(&mut b, engine, place, fills.all);
+    if let Some((
+        value,
+        Steps {
+            offsets,
+            sizes,
+            strides,
+        },
+    )) = fills.then
+    {
+        let part = b.add(ExtractSlice {
+            source: tile,
+            offsets: Vec::new(),
+            sizes: Vec::new(),
+            strides: Vec::new(),
+            static_offsets: offsets.clone(),
+            static_sizes: sizes.clone(),
+            static_strides: strides.clone(),
+            result: Ret(Type::tensor(sizes.clone(), ty.elem())),
+        });
+        let source = fill_by(&mut b, engine, part, value);
+        tile = b.add(InsertSlice {
+            source,
+            dest: tile,
+            offsets: Vec::new(),
+            sizes: Vec::new(),
+            strides: Vec::new(),
+            static_offsets: offsets,
+            static_sizes: sizes,
+            static_strides: strides,
+            result: Ret(ty),
+        });
+    }
+    func.replace(op, &[tile]);
+}

@@ -33,7 +33,7 @@ use crate::staging::space;
 use crate::work::{Branches, Busy, busy};
 
 /// The nests before its own at most that tiles of a nest are loaded in.
-const REACH: usize = 8;
+const REACH: usize = 32;
 
 /// Nothing is done that saves less than one in so many cycles: with other places in near memory, other loads wait.
 const LEAST: i64 = 300;

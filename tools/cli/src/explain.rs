@@ -69,7 +69,9 @@ fn named<'a>(layers: &'a [LayerSummary], word: &str) -> Result<Vec<&'a LayerSumm
             return Ok(found);
         }
     }
-    let all = layers.iter().flat_map(names).map(String::as_str);
+    // Of those as near, in an order that the schedule does not change.
+    let mut all: Vec<&str> = layers.iter().flat_map(names).map(String::as_str).collect();
+    all.sort_unstable();
     let mut near = tir::near(word, all);
     let mut seen = std::collections::HashSet::new();
     near.retain(|name| seen.insert(*name));

@@ -122,9 +122,9 @@ impl LayerSummary {
                 peak: r.peak,
             }
         };
-        // Stages of one nest begin together, and what computes for another ends before it.
+        // What computes for another one ends before it; it may begin behind that, whose constants may be loaded early.
         let mut reports: Vec<&LayerReport> = reports.iter().collect();
-        reports.sort_by_key(|r| (r.start, r.end));
+        reports.sort_by_key(|r| (r.end, r.start));
         reports.into_iter().map(one).collect()
     }
 

@@ -27,7 +27,7 @@ pub(super) fn by_thread(plan: &Plan) -> i64 {
 /// What a nest of one stage costs: its units work beside each other, if they can.
 fn beside(plan: &Plan) -> Cost {
     if plan.cost.in_order {
-        return serial(plan);
+        return in_turn(plan);
     }
     let longest = plan.busy.iter().map(|(_, cycles)| *cycles).max();
     let mut cost = plan.cost.clone();
@@ -44,11 +44,27 @@ pub(super) fn priced(stage: &Stage) -> Cost {
     }
 }
 
-/// What a stage costs where each waits for the one before: its units work one after the other.
-pub(super) fn serial(plan: &Plan) -> Cost {
+/// What a stage costs if its units work one after the other.
+fn in_turn(plan: &Plan) -> Cost {
     let all = plan.busy.iter().map(|(_, cycles)| *cycles);
     let mut cost = plan.cost.clone();
     cost.compute = all.fold(by_thread(plan), i64::saturating_add);
+    cost
+}
+
+/// What a stage costs where each waits for the one before: beside the unit that is busy longest others work on the blocks
+/// before, and on the last one of each tile behind it.
+pub(super) fn serial(stage: &Stage) -> Cost {
+    let plan = &stage.plan;
+    let mut cost = in_turn(plan);
+    let longest = plan.busy.iter().map(|(_, cycles)| *cycles).max();
+    if let (Some(longest), Some(_), false) = (longest, &plan.unit, plan.cost.in_order) {
+        let own = by_thread(plan);
+        let blocks = stage.group.iterators(false).map(|d| plan.space.tile[d]);
+        let blocks = blocks.fold(1, i64::saturating_mul).max(1);
+        let others = cost.compute - own - longest;
+        cost.compute = longest.saturating_add(others / blocks).saturating_add(own);
+    }
     cost
 }
 
@@ -392,7 +408,7 @@ pub(super) fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> 
             }
             holders.push(*holder);
         }
-        cost.add(&if several { serial(plan) } else { beside(plan) });
+        cost.add(&if several { serial(stage) } else { beside(plan) });
         for made in stage.made() {
             let (_, filled) = fills(cx, made, plan.spaces[made.operand], trips);
             cost.compute = cost.compute.saturating_add(filled);

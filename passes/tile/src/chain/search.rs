@@ -468,7 +468,7 @@ fn made(
             serial: sum,
             ..
         } = &mut *producers;
-        sum.add(&serial(&stage.plan));
+        sum.add(&serial(stage));
         if stage.group.into.is_some() {
             loads.push(stage.plan.loaded(&stage.group));
             let made = stage

@@ -229,6 +229,10 @@ pub(super) fn series(ir: &Ir, nests: &[Played]) -> i64 {
             let part = i128::from(*first) * i128::from(cost.first) / i128::from(known);
             waiting.push((ready, i64::try_from(part).unwrap_or(*first)));
         }
+        // What was loaded in the nest before lies beside what that one holds.
+        if let Some(before) = past.last_mut() {
+            before.free = before.free.min(free);
+        }
         waiting.sort_unstable();
         let mut loaded = load;
         for (ready, cycles) in waiting {

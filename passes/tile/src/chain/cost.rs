@@ -310,6 +310,25 @@ impl Loaded {
     }
 }
 
+impl Stage {
+    /// Cycles of loads in loops of its own, inside of which nothing else computes: where stages wait for one another, no other
+    /// one has work meanwhile. What has one slot is waited for in any case.
+    fn streamed(&self) -> i64 {
+        let plan = &self.plan;
+        let around = self.made().map(|made| made.level).max().unwrap_or(0);
+        let own = |i: &usize| !plan.single[*i] && plan.level(*i) > around;
+        let loads = (0..plan.single.len()).filter(own).map(|i| {
+            let inner = plan.order.iter().take(plan.level(i)).skip(around);
+            let trips = inner.map(|d| plan.space.trips(*d));
+            let trips = trips.fold(1, i64::saturating_mul).max(1);
+            // The first one of each time is loaded while others compute.
+            plan.holders[i].exposed / trips * (trips - 1)
+        });
+        let loads = loads.fold(0, i64::saturating_add);
+        loads.min(plan.cost.load - plan.cost.first)
+    }
+}
+
 /// Cycles of the units of a pipeline.
 fn beside_each_other(cx: &Context<'_>, root: &mut Stage) -> i64 {
     let trips = run(root);
@@ -452,6 +471,9 @@ pub(super) fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> 
     if let Some(over) = excess(&spaces, &bytes, cx.budget) {
         return Err(Refused::TooLarge(over));
     }
+    let in_turn = several && root.turns < 2 && !cost.in_order;
+    // Cycles that units of stages wait for what these load in loops of their own.
+    let mut waits = 0i64;
     let mut next = 0;
     let mut held: Vec<Held> = Vec::new();
     each(root, &mut |stage| {
@@ -469,7 +491,16 @@ pub(super) fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> 
         }
         next += plan.holders.len();
         held.push(stage.held());
+        if in_turn {
+            let own = stage.streamed() - serial(stage).compute;
+            waits = waits.saturating_add(own.max(0));
+        }
     });
+    // A part of that is in what runs beside the longest.
+    let more = cost.compute.saturating_add(waits) - cost.taken();
+    if in_turn && waits > 0 && more > 0 {
+        cost.exposed = cost.exposed.saturating_add(more);
+    }
     let late = late(root, &held);
     for (i, held) in held.iter().enumerate() {
         // A load of each trip that waits for its only slot holds up the fills behind it in the engine's queue, so stages

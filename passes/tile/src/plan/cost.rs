@@ -153,7 +153,7 @@ impl Cost {
     }
 
     /// The same in cycles that it takes.
-    fn taken(&self) -> i64 {
+    pub(crate) fn taken(&self) -> i64 {
         let moved = self.moved().saturating_add(self.issue);
         let all = self.compute.saturating_add(moved);
         if self.in_order {

@@ -32,7 +32,7 @@ use crate::preload::{FIRST, computed_behind, done, site_of, takes_before};
 use crate::staging::space;
 use crate::work::{Branches, Busy, busy};
 
-/// The nests before its own at most that tiles of a nest are loaded in.
+/// The nests before its own at most that tiles of a nest are loaded in: one of `tile` is several where borders are filled or pipelines drain.
 const REACH: usize = 32;
 
 /// Nothing is done that saves less than one in so many cycles: with other places in near memory, other loads wait.

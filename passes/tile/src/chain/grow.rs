@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use tir::{Ir, OpId, Value};
 
-use super::partition::{Single, Who, only_for};
+use super::partition::{Single, Who, is_view, only_for};
 use super::stage::{Maker, Makers};
 use crate::group::Signature;
 use crate::parts::{Part, parts};
@@ -103,7 +103,35 @@ impl<'a> Grow<'a> {
         if !only_for(self.ir, value, &self.ops) {
             return Some("what is computed before is read by others too");
         }
+        if self.is_read_apart(value) {
+            return Some("what is computed before is read in another shape, too");
+        }
         None
+    }
+
+    /// Whether a member reads a value otherwise than as it is computed: it would be read in far memory, where nobody writes it.
+    fn is_read_apart(&self, value: Value) -> bool {
+        let members = self.members.iter().map(|member| &self.singles[*member]);
+        let mut sources = members.flat_map(|single| &single.group.operands);
+        sources.any(|operand| {
+            let parts = self.parts.get(&operand.source).into_iter().flatten();
+            let mut values = parts.map(|(part, _)| *part);
+            !values.any(|part| part == value) && self.shows(operand.source, value)
+        })
+    }
+
+    /// Whether a tensor is another one, or has it as a part, in the same order or another one.
+    fn shows(&self, tensor: Value, value: Value) -> bool {
+        let mut work = vec![tensor];
+        while let Some(tensor) = work.pop() {
+            if tensor == value {
+                return true;
+            }
+            let maker = self.ir.owner(tensor);
+            let view = maker.filter(|op| is_view(self.ir, *op, &self.ops));
+            work.extend(view.into_iter().flat_map(|op| self.ir.operands(op)));
+        }
+        false
     }
 
     /// Who computes what members read, and what the chain depends on; `None` if a part of a tensor

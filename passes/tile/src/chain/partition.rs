@@ -204,15 +204,7 @@ pub(crate) fn only_for(ir: &Ir, value: Value, inside: &HashSet<OpId>) -> bool {
     let mut work = vec![value];
     while let Some(value) = work.pop() {
         for u in ir.uses(value) {
-            let view = ir.is::<TransferRead>(u.op)
-                || ir.is::<ExpandShape>(u.op)
-                || ir.is::<CollapseShape>(u.op)
-                || ir.is::<InsertSlice>(u.op);
-            let moves = |op: OpId| {
-                let generic = ir.get::<Generic>(op);
-                !inside.contains(&op) && generic.is_some_and(|generic| generic.moves(ir))
-            };
-            if view || moves(u.op) {
+            if is_view(ir, u.op, inside) {
                 work.extend(ir.results(u.op));
             } else if !(ir.is::<Generic>(u.op) && inside.contains(&u.op)) {
                 return false;
@@ -220,6 +212,20 @@ pub(crate) fn only_for(ir: &Ir, value: Value, inside: &HashSet<OpId>) -> bool {
         }
     }
     true
+}
+
+/// Whether an op shows a tensor in another shape, as a part of another one, or in another order of its elements and is none of some
+/// generics.
+pub(super) fn is_view(ir: &Ir, op: OpId, inside: &HashSet<OpId>) -> bool {
+    let moves = || {
+        let generic = ir.get::<Generic>(op);
+        !inside.contains(&op) && generic.is_some_and(|generic| generic.moves(ir))
+    };
+    ir.is::<TransferRead>(op)
+        || ir.is::<ExpandShape>(op)
+        || ir.is::<CollapseShape>(op)
+        || ir.is::<InsertSlice>(op)
+        || moves()
 }
 
 /// Whether a group can be a stage: it computes on a unit, block by block, what lies in one tensor.

@@ -58,7 +58,7 @@ fn filling(read: &TransferRead, target: &Target<'_>) -> Option<(Name, Name)> {
 fn contents(func: &Ir, op: OpId) -> Option<Fills> {
     let result = func.result(op, 0);
     let (shape, elem) = (func.ty(result).shape()?, func.ty(result).elem());
-    func.ty(result).elements().filter(|n| *n <= ELEMENTS)?;
+    let count = func.ty(result).elements().filter(|n| *n <= ELEMENTS)?;
     let inputs = func.operands(op).map(|value| {
         let attr = func.constant(value)?;
         constant(attr, func.ty(value)).ok()
@@ -68,7 +68,7 @@ fn contents(func: &Ir, op: OpId) -> Option<Fills> {
     let tile = tile.as_tensor().ok()?;
     let kind = Kind::of(elem)?;
     let elements: Vec<&[u8]> = tile.bytes().chunks_exact(kind.bytes()).collect();
-    let first = *elements.first()?;
+    let first = *elements.first().filter(|_| elements.len() == count)?;
     let other = elements.iter().position(|element| *element != first);
     let value = |at: usize| {
         let bits = kind.read(elements[at])?;

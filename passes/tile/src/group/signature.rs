@@ -8,8 +8,9 @@
 //! what is written.
 
 use std::fmt;
+use std::hash::BuildHasher;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use tir::{AffineExpr, AffineMap, Attr, Ir, LinearMap, Name, RegionId, Type, Value};
 
 use super::{Group, Inner, Input, Operand, Slot, Step, StepRef};
@@ -288,5 +289,49 @@ impl Group {
         let mut signature = Signature::default();
         signature.group(ir, self);
         signature
+    }
+
+    /// The signature of an operand.
+    pub(crate) fn operand_signature(&self, ir: &Ir, operand: usize) -> Signature {
+        let mut words = Signature::default();
+        words.operand(ir, &self.operands[operand]);
+        words
+    }
+
+    /// What groups have in common that differ in their elementwise steps alone, and in the order of the operands that only those
+    /// read; `None` of a group without such steps, of several results, or that computes what it reads.
+    pub fn frame(&self, ir: &Ir) -> Option<Signature> {
+        let last = self.maps.len().checked_sub(1)?;
+        let [out] = &self.outs[..] else {
+            return None;
+        };
+        if out.step != StepRef::Mapped(last) || self.has_inner() {
+            return None;
+        }
+        let reduced = |i: usize| {
+            let mut steps = self.reduce.iter();
+            steps.any(|(step, ..)| step.inputs.contains(&Input::Operand(i)))
+        };
+        let mut frame = Signature::default();
+        let bare = Self {
+            maps: Vec::new(),
+            operands: Vec::new(),
+            outs: Vec::new(),
+            ..self.clone()
+        };
+        frame.group(ir, &bare);
+        frame.map(&out.map);
+        let words = |i: &usize| self.operand_signature(ir, *i);
+        let (first, others): (Vec<usize>, Vec<usize>) =
+            (0..self.operands.len()).partition(|i| reduced(*i));
+        frame.counts(first.iter().copied());
+        let mut others: Vec<Signature> = others.iter().map(words).collect();
+        // Any order will do that is the same each time.
+        others.sort_by_cached_key(|words| FxBuildHasher.hash_one(words));
+        for words in first.iter().map(words).chain(others) {
+            frame.count(words.0.len());
+            frame.0.extend(words.0);
+        }
+        Some(frame)
     }
 }

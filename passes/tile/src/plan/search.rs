@@ -33,6 +33,8 @@ pub(super) struct Search<'a> {
     close: Vec<Plan>,
     /// Cycles that some plan takes, whether it was considered yet or not.
     pub(super) sounded: i64,
+    /// The only tiles that are looked at, in blocks of each iterator.
+    pub(super) only: Option<Vec<i64>>,
     /// Whether reductions are divided of what no unit takes, or what computes a tile for another stage.
     pub(super) parts: bool,
     /// Iterators of the core that may be rounded up though they are reductions, once that was asked.
@@ -54,6 +56,7 @@ impl<'a> Search<'a> {
             slack: 0,
             close: Vec::new(),
             sounded: i64::MAX,
+            only: None,
             parts: false,
             may_exceed: OnceCell::new(),
             kept: Vec::new(),
@@ -216,6 +219,9 @@ pub(super) fn divisions(
             let all = space.blocks(d).max(1);
             if d < group.outer {
                 return vec![1];
+            }
+            if let Some(only) = &search.only {
+                return vec![only[d]];
             }
             // A stage computes all of the tile that another one reads, its sums in parts. One that reads what
             // others compute is not divided where it would let them compute that again.

@@ -163,6 +163,33 @@ impl Vectors {
         }
     }
 
+    /// Of each elementwise step, on each vector capability that computes it, cycles of a vector and to fold its lanes.
+    pub(super) fn maps(&self) -> impl Iterator<Item = Vec<Option<(i64, Option<i64>)>>> {
+        let costs = |regions: &Regions| {
+            let costs = regions.0.iter();
+            costs
+                .map(|cost| cost.map(|cost| (cost.vector, cost.fold)))
+                .collect()
+        };
+        self.maps.iter().map(costs)
+    }
+    /// Cycles of the thread at all points for the reduction, and for each elementwise step, where no vector unit computes it; 0 where
+    /// one does.
+    pub(super) fn left_to_thread(&self, group: &Group, target: &Target<'_>) -> (i64, Vec<i64>) {
+        let cycles = |step: &Step, regions: &Regions, reduces: bool| {
+            if regions.any() {
+                return 0;
+            }
+            let each = i64::try_from(target.info.thread_cycles(step.work)).unwrap_or(i64::MAX);
+            let points = (0..group.core).filter(|d| reduces || !group.reductions[*d]);
+            points.fold(each, |all, d| all.saturating_mul(group.domain[d]))
+        };
+        let reduce = group.reduce.as_ref().zip(self.reduce.as_ref());
+        let reduce = reduce.map_or(0, |((step, ..), regions)| cycles(step, regions, true));
+        let maps = group.maps.iter().zip(&self.maps);
+        let maps = maps.map(|(step, regions)| cycles(step, regions, false));
+        (reduce, maps.collect())
+    }
     /// Whether a step is computed on vectors.
     pub(super) fn any(&self) -> bool {
         let mut steps = self.reduce.iter().chain(&self.maps);

@@ -149,7 +149,7 @@ pub fn tile(
     let (group, _) = settled(func, target, budget, limits, true, known);
     if budget.listed > 0 {
         // Candidates are listed where they are estimated.
-        known.plans.clear();
+        known.plans = KnownPlans::default();
     }
     let mut tiled = Tiled::default();
     let (mut target, mut scope, mut known) = (target, whole(func, group, target), known);

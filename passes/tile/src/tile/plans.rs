@@ -7,10 +7,14 @@ use tir::{Ir, OpId, Value};
 
 use crate::group::{Freedom, Group, Scope, Signature};
 use crate::matching::Joined;
-use crate::plan::{Budget, Plan, Spread, Target, TooLarge, adds_nothing, plan, plan_joined};
+use crate::plan::{Budget, Plan, Siblings, Spread, Target, TooLarge, adds_nothing, plan_joined};
 
 /// Plans by the signatures of their groups, and of those by what they were joined.
-pub(super) type KnownPlans = FxHashMap<(Signature, Joined), Result<Plan, TooLarge>>;
+#[derive(Default)]
+pub(super) struct KnownPlans {
+    plans: FxHashMap<(Signature, Joined), Result<Plan, TooLarge>>,
+    siblings: Siblings,
+}
 
 /// A group with its plan.
 type Planned = (Group, Result<Plan, TooLarge>);
@@ -43,8 +47,9 @@ impl<'a> Plans<'a> {
     }
 
     fn of(&mut self, func: &Ir, group: &Group) -> Result<Plan, TooLarge> {
-        let make = || plan(func, group, self.target, self.budget);
-        let found = self.known.entry((group.signature(func), Vec::new()));
+        let KnownPlans { plans, siblings } = &mut self.known;
+        let make = || siblings.plan(func, group, self.target, self.budget);
+        let found = plans.entry((group.signature(func), Vec::new()));
         found.or_insert_with(make).clone()
     }
 
@@ -225,7 +230,7 @@ impl<'a> Plans<'a> {
             let make = || plan_joined(func, &other, self.target, self.budget, &joined);
             // The plan is not that of the group on any unit.
             let key = (other.signature(func), joined.clone());
-            let Ok(found) = self.known.entry(key).or_insert_with(make).clone() else {
+            let Ok(found) = self.known.plans.entry(key).or_insert_with(make).clone() else {
                 continue;
             };
             let less = |(_, best): &(Group, Plan)| found.is_less(best);

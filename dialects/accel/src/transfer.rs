@@ -182,16 +182,12 @@ impl Pattern {
     /// `dims` dimensions: the one behind which the fewest are too many, and of several the one with
     /// the fewest positions.
     pub fn split(&self, out: &[bool], dims: usize) -> Option<usize> {
-        let whole = self.whole();
-        let mut rest = Vec::with_capacity(whole.len());
-        let long = (0..whole.len()).filter(|t| whole[*t].0 > 1);
-        long.min_by_key(|t| {
-            rest.clear();
-            rest.extend_from_slice(&whole[..*t]);
-            rest.extend_from_slice(&whole[t + 1..]);
-            let most = most_merged(&mut rest, &open(out, Some(*t)), self.elem);
-            (most.saturating_sub(dims), whole[*t].0)
-        })
+        split(&self.whole(), out, (self.elem, dims))
+    }
+
+    /// Transfers that an engine of `dims` dimensions needs for the tile, of which the dimensions `out` may stick out.
+    pub fn transfers(&self, out: &[bool], dims: usize) -> i64 {
+        transfers(self.whole(), out.to_vec(), (self.elem, dims))
     }
 
     /// Leaves one position of a dimension of the tile.
@@ -203,7 +199,7 @@ impl Pattern {
         }
     }
 
-    fn whole(&self) -> Vec<(i64, i64, i64)> {
+    fn whole(&self) -> Vec<Steps> {
         let steps = (0..self.tile_shape.len()).map(|t| {
             let terms = self.access.iter().zip(&self.far_strides);
             let far = terms.map(|(form, stride)| form.at(t) * stride).sum();
@@ -211,6 +207,38 @@ impl Pattern {
         });
         steps.collect()
     }
+}
+
+/// Positions of a dimension of a tile, and how many bytes lie between two of them in the large buffer and in the tile.
+pub type Steps = (i64, i64, i64);
+
+/// Transfers of elements of `elem` bytes that an engine of `dims` dimensions needs for a tile, of which the dimensions `out` may stick
+/// out: one for each position of those that are [split](Pattern::split).
+pub fn transfers(mut steps: Vec<Steps>, mut out: Vec<bool>, (elem, dims): (i64, usize)) -> i64 {
+    let mut all = 1;
+    while most_merged(&mut steps, &open(&out, None), elem) > dims {
+        let Some(at) = split(&steps, &out, (elem, dims)) else {
+            break;
+        };
+        all *= steps.remove(at).0;
+        if at < out.len() {
+            out.remove(at);
+        }
+    }
+    all
+}
+
+/// [`Pattern::split`] of the dimensions of a tile.
+fn split(whole: &[Steps], out: &[bool], (elem, dims): (i64, usize)) -> Option<usize> {
+    let mut rest = Vec::with_capacity(whole.len());
+    let long = (0..whole.len()).filter(|t| whole[*t].0 > 1);
+    long.min_by_key(|t| {
+        rest.clear();
+        rest.extend_from_slice(&whole[..*t]);
+        rest.extend_from_slice(&whole[t + 1..]);
+        let most = most_merged(&mut rest, &open(out, Some(*t)), elem);
+        (most.saturating_sub(dims), whole[*t].0)
+    })
 }
 
 /// The dimensions that may stick out, by their places once another one is gone.
@@ -222,7 +250,7 @@ fn open(out: &[bool], gone: Option<usize>) -> Vec<usize> {
 
 /// The highest rank of a transfer of which parts of the dimensions `open` may be cut off. How much
 /// is cut off does not matter, but for what is left: all, several positions, or one.
-fn most_merged(dims: &mut [(i64, i64, i64)], open: &[usize], elem: i64) -> usize {
+fn most_merged(dims: &mut [Steps], open: &[usize], elem: i64) -> usize {
     let Some((first, rest)) = open.split_first() else {
         return merged_rank(dims, elem);
     };
@@ -237,7 +265,7 @@ fn most_merged(dims: &mut [(i64, i64, i64)], open: &[usize], elem: i64) -> usize
 }
 
 /// Dimensions as the machine counts them.
-fn merged_rank(dims: &[(i64, i64, i64)], elem: i64) -> usize {
+fn merged_rank(dims: &[Steps], elem: i64) -> usize {
     let count = |n: i64| u64::try_from(n).unwrap_or(0);
     let dims = dims.iter().map(|d| (count(d.0), d.1, d.2));
     Rows::of(count(elem), dims).rank() as usize

@@ -368,16 +368,14 @@ impl Rows {
             run = run.saturating_mul(dims.remove(i).0);
         }
         // Neighbours that step alike on both sides are one dimension.
-        let mut merged: Vec<(u64, i64, i64)> = Vec::with_capacity(dims.len());
-        for d in dims {
-            match merged.last_mut() {
-                Some(p) if follows(p.1, d.1, d.0) && follows(p.2, d.2, d.0) => {
-                    *p = (p.0.saturating_mul(d.0), d.1, d.2);
-                }
-                _ => merged.push(d),
+        dims.dedup_by(|d, p| {
+            let alike = follows(p.1, d.1, d.0) && follows(p.2, d.2, d.0);
+            if alike {
+                *p = (p.0.saturating_mul(d.0), d.1, d.2);
             }
-        }
-        Rows { run, dims: merged }
+            alike
+        });
+        Rows { run, dims }
     }
 
     /// Bytes along the sides of a square that is contiguous along one side at the source and along the other one at the

@@ -2,7 +2,7 @@
 
 use tir::data::SMALLEST_SQUARE;
 use tir::{AffineMap, LinearExpr, LinearMap, MemRefType};
-use tir_accel::transfer::Pattern;
+use tir_accel::transfer::{Pattern, transfers};
 
 use super::{Axis, Dim, Space, Tile};
 
@@ -93,7 +93,14 @@ impl Tile {
         if long < dims || (long == dims && dims > FEW) {
             return 1;
         }
-        starts(shape, self.shape(), self.steps(), &[], (elem, dims))
+        let dense = MemRefType::dense_strides;
+        let (far, near) = (dense(shape), dense(&self.shape()));
+        let steps = self.dims.iter().zip(near).map(|(dim, near)| {
+            let (s, step) = dim.source;
+            (dim.size, step * far[s] * elem, near * elem)
+        });
+        let dims = usize::try_from(dims).unwrap_or(0);
+        transfers(steps.collect(), Vec::new(), (elem, dims))
     }
 }
 
@@ -138,7 +145,7 @@ pub fn starts(
     (elem, dims): (i64, i64),
 ) -> i64 {
     let bytes = |strides: Vec<i64>| strides.iter().map(|n| n * elem).collect::<Vec<i64>>();
-    let mut pattern = Pattern {
+    let pattern = Pattern {
         far_shape: far.to_vec(),
         far_strides: bytes(MemRefType::dense_strides(far)),
         tile_strides: bytes(MemRefType::dense_strides(&tile)),
@@ -146,17 +153,5 @@ pub fn starts(
         tile_shape: tile,
         elem,
     };
-    let (mut starts, mut outside) = (1, outside.to_vec());
-    let engine = usize::try_from(dims).unwrap_or(0);
-    while pattern.most_dims(&outside) > engine {
-        let Some(split) = pattern.split(&outside, engine) else {
-            break;
-        };
-        starts *= pattern.tile_shape[split];
-        pattern.remove(split);
-        if split < outside.len() {
-            outside.remove(split);
-        }
-    }
-    starts
+    pattern.transfers(outside, usize::try_from(dims).unwrap_or(0))
 }

@@ -21,11 +21,20 @@ pub struct Space {
 impl Space {
     /// Blocks of an iterator in all.
     pub fn blocks(&self, d: usize) -> i64 {
+        // Most blocks are points and most tiles are all: to divide takes longest of what estimates do.
+        if self.block[d] == 1 {
+            return self.domain[d];
+        }
         (self.domain[d].saturating_add(self.block[d] - 1)) / self.block[d]
     }
     /// Tiles of an iterator: trips of the loop around the tiles.
     pub fn trips(&self, d: usize) -> i64 {
-        (self.blocks(d) + self.tile[d] - 1) / self.tile[d]
+        let (blocks, tile) = (self.blocks(d), self.tile[d]);
+        match tile {
+            1 => blocks,
+            tile if tile >= blocks => i64::from(blocks > 0),
+            tile => (blocks + tile - 1) / tile,
+        }
     }
     /// Points of an iterator in a tile.
     pub fn extent(&self, d: usize) -> i64 {

@@ -2,6 +2,8 @@
 
 use std::cell::OnceCell;
 
+use crate::parts::components_in_order;
+
 /// Lists of numbers end to end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lists {
@@ -18,6 +20,29 @@ impl Lists {
             start.push(items.len() as u32);
         }
         Lists { start, items }
+    }
+
+    /// By item, the numbers of the lists that it is in, as far as they count.
+    pub(crate) fn inverse<'l>(
+        items: usize,
+        lists: impl Fn() -> Box<dyn Iterator<Item = (usize, &'l [usize])> + 'l>,
+    ) -> Lists {
+        let mut start = vec![0u32; items + 1];
+        for (_, list) in lists() {
+            list.iter().for_each(|item| start[item + 1] += 1);
+        }
+        for item in 0..items {
+            start[item + 1] += start[item];
+        }
+        let mut next = start.clone();
+        let mut all = vec![0u32; start[items] as usize];
+        for (number, list) in lists() {
+            for item in list {
+                all[next[*item] as usize] = number as u32;
+                next[*item] += 1;
+            }
+        }
+        Lists { start, items: all }
     }
 
     pub(crate) fn of(&self, i: usize) -> &[u32] {
@@ -60,6 +85,15 @@ pub(crate) struct Core {
     pub pairs: usize,
     /// The cheapest choice that slope scaling found, if it found one, and the steps that it took.
     pub scaled: OnceCell<(Option<Start>, u64)>,
+    order: OnceCell<Order>,
+}
+
+/// Classes such that all that some node of each needs comes before it, as far as that can be.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    pub classes: Vec<u32>,
+    /// The place of each class.
+    pub place: Vec<u32>,
 }
 
 /// A choice of the classes that it needs, and its cost.
@@ -104,7 +138,47 @@ impl Core {
             meetings: Lists::new(&meetings),
             pairs: pairs.len(),
             scaled: OnceCell::new(),
+            order: OnceCell::new(),
         }
+    }
+
+    /// The classes, those that are needed first: groups that need each other one after the other, and in each group as they can be
+    /// computed.
+    pub(crate) fn order(&self) -> &Order {
+        self.order.get_or_init(|| {
+            let mut classes = Vec::with_capacity(self.classes);
+            let nodes = 0..self.nodes();
+            let missing = nodes.map(|node| self.children.of(node).len() as u32);
+            let mut missing: Vec<u32> = missing.collect();
+            let mut known = vec![false; self.classes];
+            for group in components_in_order(self) {
+                let mut next = classes.len();
+                for &class in &group {
+                    let mut members = self.members.of(class as usize).iter();
+                    known[class as usize] = members.any(|node| missing[*node as usize] == 0);
+                    if known[class as usize] {
+                        classes.push(class);
+                    }
+                }
+                while let Some(&class) = classes.get(next) {
+                    next += 1;
+                    for &user in self.users.of(class as usize) {
+                        missing[user as usize] -= 1;
+                        let of = self.class[user as usize];
+                        let ready = missing[user as usize] == 0 && group.binary_search(&of).is_ok();
+                        if ready && !std::mem::replace(&mut known[of as usize], true) {
+                            classes.push(of);
+                        }
+                    }
+                }
+                classes.extend(group.iter().filter(|class| !known[**class as usize]));
+            }
+            let mut place = vec![0; self.classes];
+            for (at, class) in classes.iter().enumerate() {
+                place[*class as usize] = at as u32;
+            }
+            Order { classes, place }
+        })
     }
 
     /// The cores of `count` components: `component` gives each class's.

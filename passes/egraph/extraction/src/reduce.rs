@@ -2,7 +2,7 @@
 
 use crate::Problem;
 use crate::budget::Budget;
-use crate::core::{Core, CoreNode};
+use crate::core::{Core, CoreNode, Lists};
 use crate::landmarks::Table;
 use crate::meetings::meetings;
 use crate::parts::{components, cycles};
@@ -187,16 +187,13 @@ impl Work {
         budget.pay(pass)
     }
 
-    fn users(&self) -> Vec<Vec<usize>> {
-        let mut users = vec![Vec::new(); self.classes];
-        for (i, children) in self.children.iter().enumerate() {
-            if self.alive[i] {
-                for &child in children {
-                    users[child].push(i);
-                }
-            }
-        }
-        users
+    /// The nodes left that need each class.
+    fn users(&self) -> Lists {
+        Lists::inverse(self.classes, || {
+            let nodes = self.children.iter().enumerate();
+            let alive = nodes.filter(|(i, _)| self.alive[*i]);
+            Box::new(alive.map(|(i, children)| (i, &children[..])))
+        })
     }
 
     /// Removes what cannot be computed, needs its own class, or is not reached.
@@ -240,7 +237,8 @@ impl Work {
         let mut next = 0;
         while let Some(&class) = order.get(next) {
             next += 1;
-            for &user in &users[class] {
+            for &user in users.of(class) {
+                let user = user as usize;
                 missing[user] -= 1;
                 let class = self.class[user];
                 if missing[user] == 0 && !std::mem::replace(&mut seen[class], true) {
@@ -294,7 +292,7 @@ impl Work {
                 false => alive.map(|&i| &self.children[i][..]).collect(),
             }
         };
-        let above = |class: usize| users[class].iter().map(|&i| self.class[i]).collect();
+        let above = |class: usize| self.above(&users, class);
         let table = Table::new(
             self.classes,
             order,
@@ -320,8 +318,14 @@ impl Work {
             let alive = self.members[class].iter().filter(|&&i| self.alive[i]);
             alive.map(|&i| &self.children[i][..]).collect()
         };
-        let above = |class: usize| users[class].iter().map(|&i| self.class[i]).collect();
+        let above = |class: usize| self.above(&users, class);
         Table::new(self.classes, order, |_| true, nodes, above, budget)
+    }
+
+    /// The classes of the nodes that need one.
+    fn above(&self, users: &Lists, class: usize) -> Vec<usize> {
+        let users = users.of(class).iter();
+        users.map(|&i| self.class[i as usize]).collect()
     }
 
     fn dominated(&mut self, table: &Table) {
@@ -364,7 +368,9 @@ impl Work {
 
     /// Merges classes with one node into the nodes that need them.
     fn merge(&mut self) {
-        let mut users = self.users();
+        let users = self.users();
+        let wide = |class| users.of(class).iter().map(|&i| i as usize).collect();
+        let mut users: Vec<Vec<usize>> = (0..self.classes).map(wide).collect();
         for class in 0..self.classes {
             let [node] = self.members[class][..] else {
                 continue;

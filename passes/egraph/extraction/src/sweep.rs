@@ -152,43 +152,123 @@ impl Sweep {
 
 /// The node of each class whose tree is cheapest by `price`, two numbers in order of weight; none
 /// where no tree is left. Adds the nodes visited to `visited`.
+///
+/// What trees cost is found by looking at classes in an order in which what they need comes first, again and again while trees get
+/// cheaper: where nothing needs itself, once is enough. Which of the nodes that give it a class has is decided as Knuth's
+/// generalization of Dijkstra's algorithm does ("A generalization of Dijkstra's algorithm", 1977): of nodes at the same cost the first
+/// one of those whose children have theirs, so that no class needs itself.
 pub(crate) fn cheapest_trees(
     core: &Core,
     alive: &FixedBitSet,
     visited: &mut u64,
     price: impl Fn(usize) -> (u64, u64),
 ) -> Vec<Option<u32>> {
-    let mut missing: Vec<u32> = (0..core.nodes())
-        .map(|i| core.children.of(i).len() as u32)
-        .collect();
-    let mut total = vec![(0u64, 0u64); core.classes];
-    let mut choice = vec![None; core.classes];
-    let mut heap = BinaryHeap::new();
-    for &leaf in &core.leaves {
-        if alive.contains(leaf as usize) {
-            heap.push(Reverse((price(leaf as usize), leaf)));
-        }
-    }
-    *visited += core.nodes() as u64;
-    while let Some(Reverse((sum, node))) = heap.pop() {
-        let class = core.class[node as usize] as usize;
-        if choice[class].is_some() {
+    let total = cheapest(core, alive, &price);
+    let known = (0..core.classes).filter(|class| total[*class] != UNKNOWN);
+    let edges = known.map(|class| core.users.of(class).len() as u64);
+    *visited += core.nodes() as u64 + edges.sum::<u64>();
+    // The nodes that give their classes what these cost.
+    let mut tight = Vec::with_capacity(core.classes);
+    for (class, least) in total.iter().enumerate() {
+        if *least == UNKNOWN {
             continue;
         }
-        (choice[class], total[class]) = (Some(node), sum);
-        for &user in core.users.of(class) {
-            *visited += 1;
-            let u = user as usize;
-            missing[u] -= 1;
-            if missing[u] == 0 && alive.contains(u) {
-                let start = price(u);
-                let sum = core.children.of(u).iter().fold(start, |sum, &c| {
-                    let (a, b) = total[c as usize];
-                    (sum.0.saturating_add(a), sum.1.saturating_add(b))
-                });
-                heap.push(Reverse((sum, user)));
+        for &node in core.members.of(class) {
+            let own = || tree(core, &total, node as usize, price(node as usize));
+            if alive.contains(node as usize) && own() == *least {
+                tight.push((*least, node));
+            }
+        }
+    }
+    tight.sort_unstable();
+    let mut choice = vec![None; core.classes];
+    let mut missing = vec![u32::MAX; core.nodes()];
+    let mut ready = BinaryHeap::new();
+    for level in tight.chunk_by(|a, b| a.0 == b.0) {
+        for &(least, node) in level {
+            let children = core.children.of(node as usize).iter();
+            let here = children.filter(|child| total[**child as usize] == least);
+            missing[node as usize] = here.count() as u32;
+            if missing[node as usize] == 0 {
+                ready.push(Reverse(node));
+            }
+        }
+        while let Some(Reverse(node)) = ready.pop() {
+            let class = core.class[node as usize] as usize;
+            if choice[class].is_some() {
+                continue;
+            }
+            choice[class] = Some(node);
+            if level.len() == 1 {
+                break;
+            }
+            for &user in core.users.of(class) {
+                // Nodes of other levels wait for nothing here.
+                let left = &mut missing[user as usize];
+                if (1..u32::MAX).contains(left) {
+                    *left -= 1;
+                    if *left == 0 {
+                        ready.push(Reverse(user));
+                    }
+                }
             }
         }
     }
     choice
+}
+
+/// What a class costs that has no tree.
+const UNKNOWN: (u64, u64) = (u64::MAX, u64::MAX);
+
+/// What a node and the trees of its children cost.
+fn tree(core: &Core, total: &[(u64, u64)], node: usize, own: (u64, u64)) -> (u64, u64) {
+    let children = core.children.of(node).iter();
+    children.fold(own, |sum, child| {
+        let (a, b) = total[*child as usize];
+        (sum.0.saturating_add(a), sum.1.saturating_add(b))
+    })
+}
+
+/// What the cheapest tree of each class costs.
+fn cheapest(
+    core: &Core,
+    alive: &FixedBitSet,
+    price: &impl Fn(usize) -> (u64, u64),
+) -> Vec<(u64, u64)> {
+    let order = core.order();
+    let mut total = vec![UNKNOWN; core.classes];
+    let mut waits = vec![true; order.classes.len()];
+    let mut again = true;
+    while std::mem::take(&mut again) {
+        for (at, &class) in order.classes.iter().enumerate() {
+            if !std::mem::take(&mut waits[at]) {
+                continue;
+            }
+            let class = class as usize;
+            let mut best = total[class];
+            for &node in core.members.of(class) {
+                let node = node as usize;
+                if !alive.contains(node) {
+                    continue;
+                }
+                let mut children = core.children.of(node).iter();
+                let sum = children.try_fold(price(node), |sum, child| {
+                    let tree = total[*child as usize];
+                    let both = (sum.0.saturating_add(tree.0), sum.1.saturating_add(tree.1));
+                    (tree != UNKNOWN && both < best).then_some(both)
+                });
+                best = sum.filter(|sum| *sum < best).unwrap_or(best);
+            }
+            if best == total[class] {
+                continue;
+            }
+            total[class] = best;
+            for &user in core.users.of(class) {
+                let user = order.place[core.class[user as usize] as usize] as usize;
+                again |= user <= at && !waits[user];
+                waits[user] = true;
+            }
+        }
+    }
+    total
 }

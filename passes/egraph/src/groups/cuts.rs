@@ -31,13 +31,16 @@ pub(super) struct Candidate {
     pub(super) joins: bool,
 }
 
+/// Nodes of a cut, or the classes that it reads: with no more than that, they are kept where they are.
+type Few = SmallVec<[usize; 6]>;
+
 /// A set of e-nodes, one of a class, that computes the class of the first.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Cut {
     /// The nodes: the one whose result leaves, then the others, ascending.
-    pub(super) nodes: SmallVec<[usize; 4]>,
+    pub(super) nodes: Few,
     /// The classes read, ascending.
-    pub(super) inputs: SmallVec<[usize; 4]>,
+    pub(super) inputs: Few,
 }
 
 /// What is kept of cuts.
@@ -136,7 +139,7 @@ impl Cutter {
             !node.needs.contains(&node.class)
         };
         let alone = |node: &usize| {
-            let mut inputs = self.nodes[*node].children.clone();
+            let mut inputs: Few = self.nodes[*node].children[..].into();
             inputs.sort_unstable();
             Cut {
                 nodes: SmallVec::from_elem(*node, 1),
@@ -213,7 +216,7 @@ impl Cutter {
         if own.kind == FusionKind::Opaque {
             return Vec::new();
         }
-        let mut made: Vec<SmallVec<[usize; 4]>> = vec![SmallVec::from_elem(node, 1)];
+        let mut made: Vec<Few> = vec![SmallVec::from_elem(node, 1)];
         for child in &candidate.children {
             let before = made.len();
             for at in 0..before {
@@ -236,8 +239,8 @@ impl Cutter {
     }
 
     /// The nodes of two sets, if they agree about each class.
-    fn joined(&self, a: &[usize], b: &[usize]) -> Option<SmallVec<[usize; 4]>> {
-        let mut nodes: SmallVec<[usize; 4]> = a.into();
+    fn joined(&self, a: &[usize], b: &[usize]) -> Option<Few> {
+        let mut nodes: Few = a.into();
         for node in b {
             match self.node_of(a, self.class(*node)) {
                 Some(other) if other == *node => {}
@@ -250,9 +253,9 @@ impl Cutter {
 
     /// Nodes as a cut, if they run as one: no class is both computed and read from outside, as none may be that its
     /// own operands need, one op decides the loops, and all that fuse may.
-    fn whole(&self, mut nodes: SmallVec<[usize; 4]>) -> Option<Cut> {
+    fn whole(&self, mut nodes: Few) -> Option<Cut> {
         nodes[1..].sort_unstable();
-        let mut inputs: SmallVec<[usize; 4]> = SmallVec::new();
+        let mut inputs: Few = SmallVec::new();
         for node in &nodes {
             let user = self.nodes[*node].info.as_ref()?;
             for child in &self.nodes[*node].children {
@@ -268,8 +271,8 @@ impl Cutter {
             }
         }
         if nodes.len() > 1 {
-            let infos: Option<Vec<FusionInfo>> =
-                nodes.iter().map(|n| self.nodes[*n].info).collect();
+            let infos = nodes.iter().map(|n| self.nodes[*n].info);
+            let infos: Option<SmallVec<[FusionInfo; 6]>> = infos.collect();
             anchor(&infos?)?;
         }
         self.order(&nodes)?;
@@ -278,10 +281,10 @@ impl Cutter {
     }
 
     /// The nodes with operands first; `None` if they need each other.
-    pub(super) fn order(&self, nodes: &[usize]) -> Option<Vec<usize>> {
-        let mut left: Vec<usize> = nodes.to_vec();
+    pub(super) fn order(&self, nodes: &[usize]) -> Option<Few> {
+        let mut left: Few = nodes.into();
         left.sort_unstable();
-        let mut order = Vec::new();
+        let mut order = Few::new();
         while !left.is_empty() {
             let ready = left.iter().position(|node| {
                 let mut children = self.nodes[*node].children.iter();

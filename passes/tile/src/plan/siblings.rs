@@ -217,8 +217,10 @@ impl Siblings {
         let steps = Steps::of(ir, group, target);
         let known = self.0.entry(frame).or_default();
         let less = |(other, plan): &&(Steps, Plan)| other.are_less(&steps, plan.cycles);
-        let mut less = known.iter().filter(less);
-        let found = less.find_map(|(_, other)| as_good(ir, group, (target, budget), &steps, other));
+        let less = known.iter().filter(less);
+        // What bounds most: of the others none is as good.
+        let most = less.max_by_key(|(_, plan)| (plan.cycles, plan.bytes));
+        let found = most.and_then(|(_, other)| as_good(ir, group, (target, budget), &steps, other));
         let found = match found {
             Some(found) => found,
             None => plan(ir, group, target, budget)?,

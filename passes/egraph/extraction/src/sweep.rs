@@ -217,24 +217,27 @@ pub(crate) fn cheapest_trees(
     choice
 }
 
+/// What a tree costs, in two numbers which go no further than the largest there is; and whether there is none.
+type Tree = (u64, u64, bool);
+
 /// What a class costs that has no tree.
-const UNKNOWN: (u64, u64) = (u64::MAX, u64::MAX);
+const UNKNOWN: Tree = (u64::MAX, u64::MAX, true);
 
 /// What a node and the trees of its children cost.
-fn tree(core: &Core, total: &[(u64, u64)], node: usize, own: (u64, u64)) -> (u64, u64) {
+fn tree(core: &Core, total: &[Tree], node: usize, own: (u64, u64)) -> Tree {
     let children = core.children.of(node).iter();
-    children.fold(own, |sum, child| {
-        let (a, b) = total[*child as usize];
-        (sum.0.saturating_add(a), sum.1.saturating_add(b))
+    children.fold((own.0, own.1, false), |sum, child| {
+        with(sum, total[*child as usize])
     })
 }
 
+/// What two trees cost.
+fn with(a: Tree, b: Tree) -> Tree {
+    (a.0.saturating_add(b.0), a.1.saturating_add(b.1), a.2 || b.2)
+}
+
 /// What the cheapest tree of each class costs.
-fn cheapest(
-    core: &Core,
-    alive: &FixedBitSet,
-    price: &impl Fn(usize) -> (u64, u64),
-) -> Vec<(u64, u64)> {
+fn cheapest(core: &Core, alive: &FixedBitSet, price: &impl Fn(usize) -> (u64, u64)) -> Vec<Tree> {
     let order = core.order();
     let mut total = vec![UNKNOWN; core.classes];
     let mut waits = vec![true; order.classes.len()];
@@ -252,10 +255,10 @@ fn cheapest(
                     continue;
                 }
                 let mut children = core.children.of(node).iter();
-                let sum = children.try_fold(price(node), |sum, child| {
-                    let tree = total[*child as usize];
-                    let both = (sum.0.saturating_add(tree.0), sum.1.saturating_add(tree.1));
-                    (tree != UNKNOWN && both < best).then_some(both)
+                let (first, second) = price(node);
+                let sum = children.try_fold((first, second, false), |sum, child| {
+                    let both = with(sum, total[*child as usize]);
+                    (both < best).then_some(both)
                 });
                 best = sum.filter(|sum| *sum < best).unwrap_or(best);
             }

@@ -190,15 +190,6 @@ impl Pattern {
         transfers(self.whole(), out.to_vec(), (self.elem, dims))
     }
 
-    /// Leaves one position of a dimension of the tile.
-    pub fn remove(&mut self, dim: usize) {
-        self.tile_shape.remove(dim);
-        self.tile_strides.remove(dim);
-        for form in self.access.iter_mut() {
-            *form = form.without(dim);
-        }
-    }
-
     fn whole(&self) -> Vec<Steps> {
         let steps = (0..self.tile_shape.len()).map(|t| {
             let terms = self.access.iter().zip(&self.far_strides);

@@ -306,15 +306,17 @@ impl Analysis<'_> {
 
     /// Whether two tensors lie in parts, as extracted before, that do not overlap.
     fn are_disjoint(&self, a: Value, b: Value) -> bool {
-        let extracted = |value: Value| {
+        // The parts that a value lies in, the smallest one first.
+        let extracted = |value: Value| -> Vec<&Subset> {
             let chain = std::iter::successors(Some(value), |v| self.before.get(v).copied());
-            let mut parts = chain.into_iter().filter_map(|v| self.part.get(&v));
-            parts.next().map(|at| &self.extracted[*at])
+            let parts = chain.filter_map(|v| self.part.get(&v));
+            parts.map(|at| &self.extracted[*at]).collect()
         };
-        let (Some(a), Some(b)) = (extracted(a), extracted(b)) else {
-            return false;
+        let (a, b) = (extracted(a), extracted(b));
+        let apart = |a: &Subset, b: &Subset| {
+            self.same(a.whole, b.whole) && disjoint(&a.position, &b.position)
         };
-        self.same(a.whole, b.whole) && disjoint(&a.position, &b.position)
+        a.iter().any(|a| b.iter().any(|b| apart(a, b)))
     }
 
     /// The extractions of the subset that `insertion` replaces.

@@ -2,7 +2,9 @@
 //!
 //! An engine that pads writes one value into a box of a tile, in steps too. So a constant of one value takes one transfer that reads
 //! nothing, and one of two values two where the elements of one of them are a box in steps: the weights of a mean over
-//! an image whose pixels lie apart from one another in near memory, with zeros between.
+//! an image whose pixels lie apart from one another in near memory, with zeros between. A box may be filled again where another value
+//! lies in it: how many pixels windows with a border around the image have takes three, all as along the edges, the box inside, and
+//! the corners.
 //!
 //! Only where bytes decide: prices of groups count loads, and two fills take the engine's latency twice.
 
@@ -18,6 +20,9 @@ use crate::plan::Target;
 /// Elements of a tile that is looked at, at most.
 const ELEMENTS: usize = 1 << 16;
 
+/// Boxes that are filled after all of a tile is, at most.
+const BOXES: usize = 3;
+
 /// Elements of a tile in steps: where the first one lies, how many there are, and how far apart, in each dimension.
 #[derive(Default)]
 struct Steps {
@@ -26,10 +31,10 @@ struct Steps {
     strides: Vec<i64>,
 }
 
-/// What a tile is filled with: with one value everywhere, then with another one in steps.
+/// What a tile is filled with: with one value everywhere, then with others in steps, in order.
 struct Fills {
     all: Attr,
-    then: Option<(Attr, Steps)>,
+    then: Vec<(Attr, Steps)>,
 }
 
 /// Fills tiles of constants in place of loading them, where engines can.
@@ -68,48 +73,71 @@ fn contents(func: &Ir, op: OpId) -> Option<Fills> {
     let tile = tile.as_tensor().ok()?;
     let kind = Kind::of(elem)?;
     let elements: Vec<&[u8]> = tile.bytes().chunks_exact(kind.bytes()).collect();
-    let first = *elements.first().filter(|_| elements.len() == count)?;
-    let other = elements.iter().position(|element| *element != first);
-    let value = |at: usize| {
-        let bits = kind.read(elements[at])?;
-        Some(Scalar { kind, bits }.to_attr(elem))
-    };
-    let Some(other) = other else {
-        return Some(Fills {
-            all: value(0)?,
-            then: None,
-        });
-    };
-    if elements
-        .iter()
-        .any(|element| ![first, elements[other]].contains(element))
-    {
+    if elements.len() != count {
         return None;
     }
-    [(other, 0), (0, other)].into_iter().find_map(|(of, rest)| {
-        let own = |at: &usize| elements[*at] == elements[of];
-        let steps = in_steps(shape, (0..elements.len()).filter(own))?;
-        Some(Fills {
-            all: value(rest)?,
-            then: Some((value(of)?, steps)),
-        })
-    })
+    let value = |element: &[u8]| {
+        let bits = kind.read(element)?;
+        Some(Scalar { kind, bits }.to_attr(elem))
+    };
+    // From the last box that is filled to the first: what is filled later may be anything before.
+    let mut left: Vec<Option<&[u8]>> = elements.into_iter().map(Some).collect();
+    let mut then = Vec::new();
+    loop {
+        let mut counts: Vec<(&[u8], usize)> = Vec::new();
+        for element in left.iter().flatten() {
+            match counts.iter().position(|(value, _)| value == element) {
+                Some(known) => counts[known].1 += 1,
+                None if counts.len() > BOXES => return None,
+                None => counts.push((*element, 1)),
+            }
+        }
+        if let [(all, _)] = counts[..] {
+            let all = value(all)?;
+            then.reverse();
+            return Some(Fills { all, then });
+        }
+        // The fewest elements first, of as many those that come last.
+        counts.reverse();
+        counts.sort_by_key(|(_, count)| *count);
+        let mut boxes = counts.iter().filter_map(|(element, _)| {
+            let own = |at: &usize| left[*at] == Some(*element);
+            let other = |at: usize| left[at].is_some_and(|other| other != *element);
+            let steps = in_steps(shape, (0..left.len()).filter(own), &other)?;
+            Some((*element, steps))
+        });
+        let (element, steps) = boxes.next()?;
+        then.push((value(element)?, steps));
+        let own = left.iter_mut().filter(|left| **left == Some(element));
+        own.for_each(|left| *left = None);
+    }
 }
 
-/// Elements in steps, if these of a tile are such.
-fn in_steps(shape: &[i64], elements: impl Iterator<Item = usize>) -> Option<Steps> {
+/// The box in steps that these elements of a tile are, or that holds no others but these and what is not `other`.
+fn in_steps(
+    shape: &[i64],
+    elements: impl Iterator<Item = usize>,
+    other: &dyn Fn(usize) -> bool,
+) -> Option<Steps> {
     let mut places = vec![BTreeSet::new(); shape.len()];
-    let mut count = 0usize;
     for element in elements {
         let mut rest = i64::try_from(element).ok()?;
         for (places, size) in places.iter_mut().zip(shape).rev() {
             places.insert(rest % size);
             rest /= size;
         }
-        count += 1;
     }
-    let all = places.iter().map(BTreeSet::len).product::<usize>();
-    if all != count {
+    let inside = |element: usize| {
+        let mut rest = i64::try_from(element).unwrap_or(-1);
+        let mut dims = places.iter().zip(shape).rev();
+        dims.all(|(places, size)| {
+            let own = places.contains(&(rest % size));
+            rest /= size;
+            own
+        })
+    };
+    let count = shape.iter().product::<i64>();
+    if (0..usize::try_from(count).ok()?).any(|element| other(element) && inside(element)) {
         return None;
     }
     let mut steps = Steps::default();
@@ -145,15 +173,12 @@ fn write(
         })
     });
     let mut tile = fill_by(&mut b, engine, place, fills.all);
-    if let Some((
-        value,
-        Steps {
+    for (value, steps) in fills.then {
+        let Steps {
             offsets,
             sizes,
             strides,
-        },
-    )) = fills.then
-    {
+        } = steps;
         let part = b.add(ExtractSlice {
             source: tile,
             offsets: Vec::new(),

@@ -76,12 +76,76 @@ impl Placed {
 
     /// Whether it has elements outside of its tensor.
     pub(crate) fn leaves(&self, shape: &[i64]) -> bool {
-        let end = |s: usize| {
-            let own = self.dims.iter().filter(|dim| dim.source == s);
-            own.fold(self.start[s], |end, dim| end + (dim.size - 1) * dim.step)
+        (0..self.start.len()).any(|s| self.leaves_in(s, shape))
+    }
+
+    /// Whether it has elements before or behind a dimension of its tensor.
+    pub(crate) fn leaves_in(&self, s: usize, shape: &[i64]) -> bool {
+        let own = self.dims.iter().filter(|dim| dim.source == s);
+        let end = own.fold(self.start[s], |end, dim| end + (dim.size - 1) * dim.step);
+        self.start[s] < 0 || shape.get(s).is_some_and(|n| end >= *n)
+    }
+
+    /// The same box of a tensor that this one begins at a place of.
+    pub(crate) fn moved(mut self, at: &[i64]) -> Self {
+        for (start, at) in self.start.iter_mut().zip(at) {
+            *start += at;
+        }
+        self
+    }
+
+    /// Where a dimension of the tensor is the last one of the box and no other, room for more of it as further blocks of as many.
+    pub(crate) fn in_blocks(&mut self, s: usize) {
+        let mut own = self.dims.iter().filter(|dim| dim.source == s);
+        if let (Some(dim), None) = (own.next().copied(), own.next())
+            && self.dims.last() == Some(&dim)
+            && dim.step == 1
+        {
+            let block = Extent {
+                source: s,
+                step: dim.size,
+                size: 1,
+            };
+            self.dims.insert(0, block);
+        }
+    }
+
+    /// The same with so many interleaved sequences along the first one of the `dense` dimensions that a unit reads at once, where that
+    /// counts a dimension of the tensor, alone and element by element.
+    pub(crate) fn in_sequences(&self, dense: usize, count: i64) -> Option<Self> {
+        let mut placed = self.clone();
+        let t = placed.dims.len().checked_sub(dense)?;
+        let row = *placed.dims.get(t)?;
+        let s = row.source;
+        let own = placed.dims.iter().filter(|dim| dim.source == s);
+        if own.count() != 1 || row.step != 1 || count < 2 {
+            return None;
+        }
+        let before = placed.start[s].rem_euclid(count);
+        let size = row.size.saturating_add(before).saturating_add(count - 1) / count;
+        placed.start[s] -= before;
+        placed.dims[t] = Extent {
+            source: s,
+            step: count,
+            size,
         };
-        let outside = |s: usize| self.start[s] < 0 || shape.get(s).is_some_and(|n| end(s) >= *n);
-        (0..self.start.len()).any(outside)
+        let phase = Extent {
+            source: s,
+            step: 1,
+            size: count,
+        };
+        placed.dims.insert(t, phase);
+        Some(placed)
+    }
+
+    /// The dimensions of the tensor along which it has interleaved sequences, and how many.
+    pub(crate) fn sequences(&self) -> impl Iterator<Item = (usize, i64)> {
+        self.dims.windows(2).filter_map(|pair| {
+            let [phase, along] = pair else { return None };
+            let found = phase.step == 1 && phase.size > 1;
+            let behind = (along.source, along.step) == (phase.source, phase.size);
+            (found && behind).then_some((phase.source, phase.size))
+        })
     }
 
     /// Its elements.

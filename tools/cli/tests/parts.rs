@@ -1,13 +1,13 @@
 //! Tensors that are put together from parts of all kinds mean the same wherever they lie: random networks whose parts nests
-//! compute on units, the thread computes, engines enlarge, others read, too, or nobody computes, one behind another along any
-//! dimension, on machines and with each policy of what stays near. The machine model says, too, where what nothing has written is
+//! compute on units, the thread computes, engines enlarge, others read, too, also those that compute other parts, or nobody computes,
+//! one behind another along any dimension, in one tensor or in two, on machines and with each policy of what stays near. The machine model says, too, where what nothing has written is
 //! read.
 
 mod common;
 
 use std::fmt::Write;
 
-use common::{lower, reference, root, run};
+use common::{lower, reference, root, rounding, run_within};
 use rayon::prelude::*;
 use tir::data::Random;
 
@@ -59,6 +59,21 @@ impl Network {
         ));
         (name, shape)
     }
+    /// Tensors one behind another along a dimension; gives the shape, too.
+    fn concat(&mut self, parts: &[(String, Vec<i64>)], axis: i64) -> (String, Vec<i64>) {
+        let mut whole = parts[0].1.clone();
+        let along = axis as usize;
+        whole[along] = parts.iter().map(|(_, shape)| shape[along]).sum();
+        let names: Vec<&str> = parts.iter().map(|(name, _)| name.as_str()).collect();
+        let types: Vec<String> = parts.iter().map(|(_, shape)| ty(shape)).collect();
+        let all = self.op(&format!(
+            "concat {} {{axis = {axis} : i64}} : ({}) -> {}",
+            names.join(", "),
+            types.join(", "),
+            ty(&whole)
+        ));
+        (all, whole)
+    }
     /// Each pixel so many times, one below the other and side by side.
     fn enlarged(&mut self, x: &str, from: &[i64], [down, aside]: [i64; 2]) -> String {
         let [c, h, w] = [from[1], from[2], from[3]];
@@ -90,7 +105,7 @@ fn network(seed: u64) -> (String, Vec<Vec<i64>>) {
         let shape = [1, to, h, w];
         let kernel = pick(&[1, 3]);
         let same = (to, kernel, 1, kernel / 2);
-        let part = match pick(&[0, 0, 1, 1, 2, 3, 4]) {
+        let part = match pick(&[0, 0, 1, 1, 2, 3, 4, 5, 6]) {
             0 => net.conv(&x, &image, same).0,
             1 => {
                 let times = [pick(&[1, 2]), pick(&[1, 2])];
@@ -105,10 +120,27 @@ fn network(seed: u64) -> (String, Vec<Vec<i64>>) {
             }
             3 => net.argument(&shape),
             // Something else reads it, too.
-            _ => {
+            4 => {
                 let (y, from) = net.conv(&x, &image, same);
                 results.push(net.conv(&y, &from, (16, 1, 1, 0)));
                 y
+            }
+            5 => {
+                let (y, from) = net.conv(&x, &image, same);
+                let half = [1, to, h / 2, w / 2];
+                let pooled = net.op(&format!(
+                    "max_pool {y} {{kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>}} : ({}) -> {}",
+                    ty(&from),
+                    ty(&half)
+                ));
+                results.push(net.conv(&pooled, &half, (16, kernel, 1, kernel / 2)));
+                y
+            }
+            // What computes another part.
+            _ => {
+                let last: Option<(String, Vec<i64>)> = parts.last().cloned();
+                let (from, of) = last.unwrap_or((x.clone(), image.to_vec()));
+                net.conv(&from, &of, same).0
             }
         };
         parts.push((part, shape.to_vec()));
@@ -117,21 +149,22 @@ fn network(seed: u64) -> (String, Vec<Vec<i64>>) {
     if pick(&[0, 1]) == 1 {
         parts.reverse();
     }
-    let mut whole = parts[0].1.clone();
-    let along = axis as usize;
-    whole[along] = parts.iter().map(|(_, shape)| shape[along]).sum();
-    let names: Vec<&str> = parts.iter().map(|(name, _)| name.as_str()).collect();
-    let types: Vec<String> = parts.iter().map(|(_, shape)| ty(shape)).collect();
-    let all = net.op(&format!(
-        "concat {} {{axis = {axis} : i64}} : ({}) -> {}",
-        names.join(", "),
-        types.join(", "),
-        ty(&whole)
-    ));
+    let (all, whole) = net.concat(&parts, axis);
     for _ in 0..pick(&[1, 1, 2]) {
         let kernel = pick(&[1, 3]);
         let pad = pick(&[0, kernel / 2]);
         results.push(net.conv(&all, &whole, (16, kernel, pick(&[1, 1, 2]), pad)));
+    }
+    // Again with what is computed from all of them, as the layers of a dense block are.
+    let layers = if axis == 1 { pick(&[0, 0, 1, 2]) } else { 0 };
+    let (mut all, mut whole) = (all, whole);
+    for layer in 0..layers {
+        let kernel = pick(&[1, 3]);
+        parts.push(net.conv(&all, &whole, (16, kernel, 1, kernel / 2)));
+        (all, whole) = net.concat(&parts, axis);
+        if layer + 1 == layers {
+            results.push(net.conv(&all, &whole, (16, kernel, 1, kernel / 2)));
+        }
     }
     let arguments = net.arguments.iter().enumerate();
     let arguments = arguments.map(|(k, shape)| format!("%a{k}: {}", ty(shape)));
@@ -155,6 +188,8 @@ fn check(seed: u64) -> Result<bool, String> {
     tool.load();
     let (text, shapes) = network(seed);
     let (module, inputs, outputs) = reference(&text, shapes)?;
+    // Layers behind one another give numbers that are small beside what they are sums of.
+    let off = rounding(&text, None, &inputs, &outputs)?;
     let machine = MACHINES[seed as usize % MACHINES.len()];
     let machine = root().join(format!("test/e2e/machines/{machine}.tir"));
     let mut loads = false;
@@ -165,7 +200,10 @@ fn check(seed: u64) -> Result<bool, String> {
         );
         let mut lowered = module.clone();
         let done = lower(&tool, &mut lowered, &format!("to-accel{{{options}}}"));
-        let done = done.and_then(|()| run(&lowered, &inputs, &outputs).map(|_| ()));
+        let done = done.and_then(|()| {
+            let run = run_within(&lowered, &inputs, &outputs, |_| off);
+            run.map(|_| ())
+        });
         done.map_err(|why| format!("{options}: {why}\n{text}"))?;
         let mut tiled = module.clone();
         lower(&tool, &mut tiled, &format!("to-loop{{{options}}}"))?;

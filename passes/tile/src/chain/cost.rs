@@ -107,7 +107,9 @@ pub(super) fn widen(ir: &Ir, target: &Target<'_>, stage: &mut Stage) {
             let Some(slot) = &part.group.into else {
                 continue;
             };
-            for (t, dim) in dims.iter_mut().enumerate() {
+            let own = slot.whole_dims(dims.len());
+            for (dim, own) in dims.iter_mut().zip(own) {
+                let Some(t) = own else { continue };
                 let d = part.group.outer + t;
                 let end = slot.at[t] + space.extent(d) * space.trips(d);
                 dim.size = dim.size.max(slot.shape[t]).max(end);

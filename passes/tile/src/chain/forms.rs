@@ -1,10 +1,15 @@
 //! A producer's iteration space, rewritten over the loops around a tile and the tile's dimensions.
 
+use std::sync::Arc;
+
 use tir::{AffineExpr, AffineMap, Type};
 
 use super::stage::{Around, Maker, No};
-use crate::group::{Group, Input, Slot};
-use crate::layout::{Axis, Tile};
+use crate::group::{Cut, Group, Input, Slot};
+use crate::layout::{Axis, Dim, Tile};
+
+/// Why a group computes no part of a tile whose rows are no whole groups of what the group's iterators count.
+pub(super) const INSIDE: &str = "groups of what a producer computes begin inside of a tile";
 
 /// Where the elements of a tile are in its tensor.
 pub(super) struct Forms<'a> {
@@ -16,6 +21,118 @@ pub(super) struct Forms<'a> {
     pub(super) loops: &'a [Around],
     /// The indices that are computed.
     pub(super) inside: &'a [(i64, i64)],
+}
+
+/// A tile with those of its dimensions as several that count several iterators of what computes it.
+pub(super) struct Cuts {
+    pub(super) tile: Arc<Tile>,
+    /// The indices that are computed.
+    pub(super) inside: Vec<(i64, i64)>,
+    /// The sizes of the dimensions.
+    pub(super) shape: Vec<i64>,
+    /// How the dimensions of the tile became these; empty if they did not.
+    pub(super) cut: Vec<Cut>,
+    /// By dimension of the tensor, where the boxes begin of which dimensions are several, from the first element of the tile on.
+    pub(super) begin: Vec<i64>,
+}
+
+impl Cuts {
+    /// A tile as it is.
+    pub(super) fn none(tile: &Arc<Tile>, inside: Vec<(i64, i64)>, shape: Vec<i64>) -> Self {
+        Self {
+            begin: vec![0; tile.forms.len()],
+            tile: Arc::clone(tile),
+            inside,
+            shape,
+            cut: Vec::new(),
+        }
+    }
+
+    /// The same with a dimension for each iterator of a group that steps over all elements which a unit reads apart; and only the box of
+    /// what is computed in dimensions in which the group reads what lies beside it: what it writes is no part of that then.
+    pub(super) fn by(self, group: &Group, read: &[usize]) -> Result<Self, &'static str> {
+        let Some(digits) = group.digits() else {
+            return Ok(self);
+        };
+        let units = self.tile.joined.iter().sum::<usize>();
+        let first = self.tile.dims.len().saturating_sub(units);
+        let sizes = |t: usize| -> Vec<i64> {
+            let (source, step) = self.tile.dims[t].source;
+            let (mut left, mut sizes) = (self.inside[t].1, Vec::new());
+            let Some(of) = digits.get(source).filter(|_| t < first && step > 0) else {
+                return sizes;
+            };
+            // Elements that an iterator steps over in all, the fewest first.
+            let steps = (1..of.len()).rev();
+            let steps = steps.map(|i| of[i..].iter().map(|d| group.domain[*d]).product::<i64>());
+            let mut inner = step;
+            for over in steps {
+                let own = over / inner.max(1);
+                if over % inner == 0 && 1 < own && own < left && left % own == 0 {
+                    sizes.insert(0, own);
+                    (left, inner) = (left / own, over);
+                }
+            }
+            if !sizes.is_empty() || read.contains(&source) {
+                sizes.insert(0, left);
+            }
+            sizes
+        };
+        let all: Vec<Vec<i64>> = (0..self.tile.dims.len()).map(sizes).collect();
+        // Blocks of a unit are taken as they are: there are blocks of others beside them.
+        let boxed = |s: &usize| {
+            let own = all.iter().zip(&self.tile.dims);
+            let mut own = own.filter(|(_, dim)| dim.source.0 == *s && dim.source.1 != 0);
+            own.any(|(sizes, _)| !sizes.is_empty())
+        };
+        let inside = self.inside.iter().zip(&self.tile.dims).skip(first);
+        let mut inside = inside.filter(|(_, dim)| read.contains(&dim.source.0));
+        let whole = inside.all(|((start, size), dim)| (*start, *size) == (0, dim.size));
+        if !read.iter().all(boxed) || !whole {
+            return Err("what computes a part reads others that lie in its blocks");
+        }
+        if all.iter().all(Vec::is_empty) {
+            return Ok(self);
+        }
+        let mut cuts = Self {
+            tile: Arc::new(Tile {
+                dims: Vec::new(),
+                ..Tile::clone(&self.tile)
+            }),
+            inside: Vec::new(),
+            shape: Vec::new(),
+            cut: Vec::new(),
+            begin: self.begin,
+        };
+        let dims = &mut Arc::make_mut(&mut cuts.tile).dims;
+        for (t, sizes) in all.into_iter().enumerate() {
+            let (dim, inside) = (&self.tile.dims[t], self.inside[t]);
+            if sizes.is_empty() {
+                dims.push(dim.clone());
+                cuts.inside.push(inside);
+                cuts.shape.push(self.shape[t]);
+            } else {
+                cuts.begin[dim.source.0] += inside.0 * dim.source.1;
+            }
+            for (i, size) in sizes.iter().enumerate() {
+                let over: i64 = sizes[i + 1..].iter().product();
+                let (source, step) = dim.source;
+                dims.push(Dim {
+                    source: (source, step * over),
+                    size: *size,
+                    ..dim.clone()
+                });
+                // The box that the dimensions are of begins where they do.
+                cuts.inside.push((0, *size));
+                cuts.shape.push(*size);
+            }
+            cuts.cut.push(Cut {
+                start: inside.0,
+                sizes,
+            });
+        }
+        Ok(cuts)
+    }
 }
 
 /// A position as a sum of what loops and dimensions of a tile count.
@@ -121,8 +238,7 @@ impl Forms<'_> {
             for (i, d) in of.iter().enumerate() {
                 let step = of[i + 1..].iter().map(|d| from.domain[*d]).product::<i64>();
                 if step > 1 {
-                    let groups = "groups of what a producer computes begin inside of a tile";
-                    let (quotient, rest) = at.divide(step).ok_or(No::Never(groups))?;
+                    let (quotient, rest) = at.divide(step).ok_or(No::Never(INSIDE))?;
                     exprs[*d] = quotient.affine();
                     at = rest;
                 } else {

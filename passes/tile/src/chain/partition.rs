@@ -423,7 +423,7 @@ pub fn partition(
         _ => stays(&cut(&best)),
     };
     if limits.resident {
-        far.extend(planner.never(&nests));
+        far.extend(planner.never(&nests, &residents));
     }
     (chains.price, chains.residents, chains.far) = (Some(price), residents, far);
     let each = nests.iter().map(|nest| nest.cycles());

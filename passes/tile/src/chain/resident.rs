@@ -12,6 +12,9 @@
 //! of what is free for as long as the tensor lives, so that tensors of nests one behind the other lie at both ends of
 //! near memory in turn; the tiles of a nest lie between them, in the largest part that is free while it runs. So there
 //! is always a plan of near memory.
+//!
+//! A tensor that is put together from parts lies in near memory from the first writer of a part on. Who reads a part by
+//! itself, as the layers do that a skip connection goes around, reads it there ([`shared`]).
 
 mod brought;
 mod candidates;
@@ -19,10 +22,14 @@ mod choose;
 mod nest;
 mod never;
 mod places;
+mod shared;
 mod stays;
+mod through;
 
 pub use brought::Brought;
 pub use choose::Far;
+use choose::Refused;
+pub(super) use shared::Shared;
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -40,6 +47,8 @@ use super::stage::{Homes, Lies, Makers};
 use crate::placed::Placed;
 use crate::plan::{Budget, Price, Target, cycles};
 use brought::Load;
+use shared::with_parts;
+use through::Through;
 
 /// A nest may be slower by one in so many cycles: bytes that are moved cost more than the time that they take.
 pub(super) const SLACK: i64 = 100;
@@ -120,10 +129,19 @@ pub struct Resident {
     pub brought: Vec<Brought>,
     /// Generics that would copy such parts in another order: nothing computes them.
     pub copied: Vec<OpId>,
+    /// Parts that nests read by themselves, where each begins, and behind how many of the writers it is computed.
+    pub shared: Vec<(Value, Vec<i64>, usize)>,
     /// The block that all nests concerned stand in.
     pub block: Option<BlockId>,
     /// The generic that the first nest which reads it ends in.
     pub reader: OpId,
+}
+
+impl Resident {
+    /// Whether it is loaded as it is before the first nest that reads it.
+    pub fn is_loaded(&self) -> bool {
+        self.writers.is_empty() && self.brought.is_empty()
+    }
 }
 
 /// A nest: some groups of the sequence.
@@ -179,6 +197,10 @@ struct Home {
     /// The other parts, and what brings them.
     loads: Vec<Load>,
     brought: Vec<Brought>,
+    /// Parts that are read by themselves.
+    shared: Vec<Shared>,
+    /// Parts that are computed in another order than their groups' results.
+    through: Vec<Through>,
     /// The nests from the last reader to the first writer.
     life: (usize, usize),
     /// Where in near memory, and how many bytes.
@@ -197,8 +219,16 @@ impl Home {
         Lies {
             placed: Placed::of(self.tile()),
             zeros: self.zeros.clone(),
+            beside: Vec::new(),
             grows: false,
         }
+    }
+    /// How the tensor lies, and the parts of it that are read by themselves.
+    fn all_lies(&self) -> impl Iterator<Item = (Value, Lies)> {
+        let own = self.lies();
+        let shared = self.shared.iter().map(|part| (part.value, part.lies(&own)));
+        let shared: Vec<_> = shared.collect();
+        std::iter::once((self.value, own)).chain(shared)
     }
     fn number(&self) -> usize {
         self.stage.made().next().map_or(0, |made| made.operand)
@@ -219,6 +249,7 @@ pub(super) struct Planner<'a> {
 }
 
 /// A tensor that may stay.
+#[derive(Clone)]
 pub(super) struct Candidate {
     pub(super) value: Value,
     /// The nests that compute it, by maker, and where what they compute begins in the tensor; none where it is loaded once for all
@@ -227,6 +258,12 @@ pub(super) struct Candidate {
     places: Vec<Vec<i64>>,
     /// Parts of it that are loaded.
     loads: Vec<Load>,
+    /// Parts that nests read by themselves, where they lie.
+    pub(super) shared: Vec<Shared>,
+    /// Parts that are computed in another order than their groups' results.
+    through: Vec<Through>,
+    /// The same without these, if it has some.
+    apart: Option<Box<Candidate>>,
     pub(super) readers: Vec<usize>,
     /// How many stages of theirs read it.
     reads: usize,
@@ -371,6 +408,26 @@ impl Planner<'_> {
         }
     }
 
+    /// Which of some tensors stay by the policy, and which do not.
+    fn decided(&self, before: &State, candidates: &[Candidate]) -> (State, Vec<Refused>) {
+        let accept = match self.limits.policy {
+            Policy::Cycles => Accept::Nests,
+            Policy::Bytes => Accept::Fewer,
+            Policy::Static => Accept::Any,
+        };
+        let (mut state, mut refused) = match self.limits.policy {
+            Policy::Bytes => self.refused_first(before, candidates, accept),
+            Policy::Cycles | Policy::Static => self.chosen(before, candidates, accept),
+        };
+        if self.limits.policy == Policy::Cycles && !refused.is_empty() {
+            (state, refused) = self.cheapest(&state, refused, candidates, before);
+        }
+        if self.limits.policy == Policy::Cycles && !candidates.is_empty() {
+            (state, refused) = self.no_slower((state, refused), candidates, before.clone());
+        }
+        (state, refused)
+    }
+
     /// Lets tensors stay.
     pub(super) fn residents(&self, nests: Vec<Nest>) -> Settled {
         let mut state = State {
@@ -379,25 +436,31 @@ impl Planner<'_> {
         };
         let before = state.clone();
         let candidates = match self.limits.resident {
-            true => self.candidates(&state.nests),
+            true => self.candidates(&state.nests, false),
             false => Vec::new(),
         };
-        let accept = match self.limits.policy {
-            Policy::Cycles => Accept::Nests,
-            Policy::Bytes => Accept::Fewer,
-            Policy::Static => Accept::Any,
-        };
         let mut refused;
-        (state, refused) = match self.limits.policy {
-            Policy::Bytes => self.refused_first(&state, &candidates, accept),
-            Policy::Cycles | Policy::Static => self.chosen(&state, &candidates, accept),
+        (state, refused) = self.decided(&before, &candidates);
+        // Where parts are read by themselves, with those where they lie in what they are parts of.
+        let mut sharing = match self.limits.policy {
+            Policy::Static => Vec::new(),
+            Policy::Cycles | Policy::Bytes if candidates.len() < 2 => Vec::new(),
+            Policy::Cycles | Policy::Bytes => self.candidates(&before.nests, true),
         };
-        if self.limits.policy == Policy::Cycles && !refused.is_empty() {
-            (state, refused) = self.cheapest(&state, refused, &candidates, &before);
+        sharing.retain(|candidate| !candidate.shared.is_empty());
+        let mut candidates = candidates;
+        if !sharing.is_empty() {
+            let mut least = self.together(&state);
+            for all in with_parts(&candidates, &sharing) {
+                let (other, others) = self.decided(&before, &all);
+                let then = self.together(&other);
+                if then < least {
+                    least = then;
+                    (state, refused, candidates) = (other, others, all);
+                }
+            }
         }
-        if self.limits.policy == Policy::Cycles && !candidates.is_empty() {
-            (state, refused) = self.no_slower((state, refused), &candidates, before);
-        }
+        refused.retain(|(number, _)| !self.is_elsewhere(&state, candidates[*number].value));
         let why = refused.into_iter();
         let why = why.filter(|(number, _)| candidates[*number].is_put_together());
         let far = why.map(|(number, why)| self.far(&state, &candidates[number], why));
@@ -434,6 +497,7 @@ impl Planner<'_> {
                 home: home.stage.clone(),
                 block: self.ir.block_of(reader),
                 reader,
+                shared: home.told(),
                 writers: writers.into_iter().map(|(_, writer)| writer).collect(),
                 brought: home.brought.clone(),
                 copied: self.copied(home),
@@ -511,14 +575,26 @@ impl Candidate {
     fn is_put_together(&self) -> bool {
         !self.writers.is_empty() || !self.loads.is_empty()
     }
+    /// The nests that read it or a part of it where it lies, each once.
+    pub(super) fn all_readers(&self) -> Vec<usize> {
+        let shared = self.shared.iter().flat_map(|part| &part.readers);
+        let mut all: Vec<usize> = self.readers.iter().chain(shared).copied().collect();
+        let mut seen = HashSet::new();
+        all.retain(|nest| seen.insert(*nest));
+        all
+    }
     /// The nests that would copy parts of it.
     fn copiers(&self) -> impl Iterator<Item = usize> + '_ {
-        self.loads.iter().filter_map(|load| load.nest)
+        let through = self.through.iter().map(|part| &part.load);
+        let all = self.loads.iter().chain(through);
+        let shared = self.shared.iter().flat_map(|part| &part.copiers);
+        all.filter_map(|load| load.nest).chain(shared.copied())
     }
 }
 
 /// The nests that compute a tensor, copy parts of it or read it.
 fn concerned(candidate: &Candidate) -> Vec<usize> {
-    let all = candidate.readers.iter().chain(&candidate.writers).copied();
+    let all = candidate.all_readers().into_iter();
+    let all = all.chain(candidate.writers.iter().copied());
     all.chain(candidate.copiers()).collect()
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tir::{AffineExpr, Ir, Value};
 
 use super::border::{Border, Filling, Origins, border};
-use super::forms::Forms;
+use super::forms::{Cuts, Forms};
 use super::plans::Known;
 use super::reach::{Within, outside, part, within};
 use super::ring::Rows;
@@ -74,6 +74,8 @@ pub(super) struct Lies {
     pub(super) placed: Placed,
     /// The dimensions of the tensor in which what lies beyond its end is zero.
     pub(super) zeros: Vec<usize>,
+    /// The dimensions in which other parts of a larger tensor lie around it: never zeros.
+    pub(super) beside: Vec<usize>,
     /// Whether it may still be made larger, and zero beyond other ends.
     pub(super) grows: bool,
 }
@@ -82,7 +84,8 @@ impl Lies {
     /// Whether a tile has a part of it, of which the last dimensions are those of a unit; what lies beyond the end in
     /// `ends` is to be zero.
     pub(super) fn holds(&self, tile: &Tile, ends: &[usize]) -> bool {
-        if !self.grows && !ends.iter().all(|s| self.zeros.contains(s)) {
+        let zero = |s: &usize| !self.beside.contains(s) && (self.grows || self.zeros.contains(s));
+        if !ends.iter().all(zero) {
             return false;
         }
         let (other, dense) = (Placed::of(tile), tile.joined.len());
@@ -112,6 +115,8 @@ pub(super) struct Stays<'a> {
     pub(super) loaded: bool,
     /// Whether those that compute parts do so in the order in which these lie.
     pub(super) ascends: bool,
+    /// For each maker, the dimensions of the tensor in which it reads other parts of it.
+    pub(super) reads: &'a [Vec<usize>],
 }
 
 /// An operand that others compute.
@@ -319,10 +324,8 @@ impl Context<'_> {
             && let s = tile.dims[t].source.0
             && behind[s]
         {
-            // Of interleaved sequences each has its own blocks.
-            let turns = tile.dims.iter().filter(|dim| dim.source.0 == s);
-            let turns = turns.filter(|dim| matches!(dim.axis, Axis::Phase(..)));
-            let size = turns.fold(size, |size, dim| size * dim.size);
+            // Rows of a block lie apart where some of the tensor are not there, or in other sequences.
+            let size = size * tile.dims[t].source.1.max(1);
             let whole = |maker| part(maker, s).is_some_and(|(from, to)| (to - from) % size == 0);
             if !makers.iter().all(whole) {
                 let why = "blocks of a unit reach into a part that was computed before";
@@ -415,9 +418,23 @@ impl Context<'_> {
                     let Some(inside) = found(&loops)? else {
                         continue;
                     };
+                    let mut cuts = Cuts::none(tile, inside, shape.clone());
+                    // What stays is one tile, and so are its parts.
+                    if let Some(stays) = stays {
+                        let read = stays.reads.get(which).map_or(&[][..], |dims| dims);
+                        cuts = cuts.by(maker.group, read).map_err(No::Never)?;
+                    }
+                    let Cuts {
+                        tile,
+                        inside,
+                        shape,
+                        cut,
+                        begin: moved,
+                    } = cuts;
                     let slot = Slot {
-                        shape: shape.clone(),
+                        shape,
                         at: inside.iter().map(|(start, _)| *start).collect(),
+                        cut,
                         again,
                         divided: false,
                         // Where the last block may be computed again, nothing sticks out.
@@ -425,8 +442,8 @@ impl Context<'_> {
                         turns: ring.map(|ring| ring.dim),
                     };
                     let forms = Forms {
-                        tile,
-                        begin: &|s| begin(&loops, s),
+                        tile: &tile,
+                        begin: &|s| begin(&loops, s) + moved[s],
                         step: &step,
                         loops: &loops,
                         inside: &inside,

@@ -9,22 +9,22 @@ use tir_tensor::{CollapseShape, Empty, ExpandShape, ExtractSlice, TransferRead, 
 use super::slice::Slice;
 use super::transfers::{before, reassociation};
 use super::{At, Emit, Marks};
-use crate::chain::{Brought, Resident, zero};
+use crate::chain::{Brought, Resident, Stage, zero};
 use crate::placed::{Part, Placed};
 use crate::plan::Target;
 
 /// Writes all nests that compute a tensor into its home, each where it stands, and what loads other parts of it, before an op or the
-/// first nest that reads it near; gives the home.
+/// first nest that reads it near; gives the home, and the one behind each writer.
 pub(crate) fn write(
     func: &mut Ir,
     stays: &Resident,
     target: &Target<'_>,
     at_latest: Option<OpId>,
-) -> Option<Value> {
+) -> Option<(Value, Vec<Value>)> {
     let emit = Emit::new(&stays.home);
     let made = stays.home.made().next()?;
     let at = At::start(&stays.home);
-    let mut home = None;
+    let (mut home, mut behind) = (None, Vec::new());
     for (i, (op, parts, _)) in stays.writers.iter().enumerate() {
         let mut b = Builder::new(func, Place::Before(*op));
         b.loc = b.ir.loc(*op);
@@ -40,15 +40,20 @@ pub(crate) fn write(
                 before: before(&b),
                 ..Emit::new(part)
             };
-            whole = emit.around(&mut b, 0, At::start(part), vec![whole])[0];
+            whole = in_parts(&mut b, part, whole, &mut |b, whole| {
+                emit.around(b, 0, At::start(part), vec![whole])[0]
+            });
         }
-        if i + 1 == stays.writers.len() {
+        // Who reads a part by itself finds there what lies behind all.
+        let read = stays.shared.iter().any(|(.., writers)| *writers == i + 1);
+        if read || i + 1 == stays.writers.len() {
             whole = emit.fill_all(&mut b, made, &made.behind, &at, whole);
         }
         home = Some(whole);
+        behind.push(whole);
     }
     if stays.brought.is_empty() {
-        return home;
+        return Some((home?, behind));
     }
     let first = at_latest.or_else(|| first_reader(func, stays))?;
     let mut b = Builder::new(func, Place::Before(first));
@@ -61,7 +66,60 @@ pub(crate) fn write(
     for brought in &stays.brought {
         whole = bring(&mut b, brought, whole, space);
     }
-    Some(whole)
+    Some((whole, behind))
+}
+
+/// Work on a home by a stage that computes some of it, with those dimensions in several of which the stage's result has several.
+fn in_parts(
+    b: &mut Builder<'_>,
+    part: &Stage,
+    whole: Value,
+    work: &mut dyn FnMut(&mut Builder<'_>, Value) -> Value,
+) -> Value {
+    let cut = part.group.into.as_ref().map_or(&[][..], |slot| &slot.cut);
+    let sizes = b.ty(whole).shape().unwrap_or(&[]).to_vec();
+    if cut.is_empty() {
+        return work(b, whole);
+    }
+    let boxes = cut.iter().zip(&sizes);
+    let boxes = boxes.map(|(cut, size)| match cut.sizes.is_empty() {
+        true => (0, vec![*size]),
+        false => (cut.start, cut.sizes.clone()),
+    });
+    let (starts, split): (Vec<i64>, Vec<Vec<i64>>) = boxes.unzip();
+    let start: Vec<OpFoldResult> = starts.into_iter().map(OpFoldResult::Number).collect();
+    let own: Vec<i64> = split.iter().map(|sizes| sizes.iter().product()).collect();
+    let slice = Slice::new(&start, own.clone(), own);
+    slice.update(b, whole, &mut |b, part| in_dims(b, part, &split, work))
+}
+
+/// Work on a tile with each dimension as several of these sizes.
+fn in_dims(
+    b: &mut Builder<'_>,
+    tile: Value,
+    split: &[Vec<i64>],
+    work: &mut dyn FnMut(&mut Builder<'_>, Value) -> Value,
+) -> Value {
+    let (shape, ty) = (split.concat(), b.ty(tile));
+    if shape.len() == split.len() {
+        return work(b, tile);
+    }
+    let mut numbers = 0..shape.len();
+    let groups = split.iter();
+    let groups = groups.map(|of| numbers.by_ref().take(of.len()).collect());
+    let groups: Vec<Vec<usize>> = groups.collect();
+    let split = b.add(ExpandShape {
+        src: tile,
+        reassociation: reassociation(&groups),
+        static_output_shape: None,
+        result: Ret(Type::tensor(shape, ty.elem())),
+    });
+    let done = work(b, split);
+    b.add(CollapseShape {
+        src: done,
+        reassociation: reassociation(&groups),
+        result: Ret(ty),
+    })
 }
 
 /// Loads a box of a home.
@@ -70,40 +128,20 @@ fn bring(b: &mut Builder<'_>, brought: &Brought, whole: Value, space: Name) -> V
     let start: Vec<OpFoldResult> = start.collect();
     let slice = Slice::new(&start, brought.sizes.clone(), brought.sizes.clone());
     slice.update(b, whole, &mut |b, part| {
-        let (shape, ty) = (brought.shape(), b.ty(part));
-        let split = shape.len() > brought.sizes.len();
-        let mut numbers = 0..shape.len();
-        let groups = brought.split.iter();
-        let groups = groups.map(|of| numbers.by_ref().take(of.len()).collect());
-        let groups: Vec<Vec<usize>> = groups.collect();
-        let tile = Type::tensor(shape.clone(), ty.elem());
-        let into = match split {
-            true => b.add(ExpandShape {
-                src: part,
-                reassociation: reassociation(&groups),
-                static_output_shape: None,
-                result: Ret(tile),
-            }),
-            false => part,
-        };
-        let loaded = b.add(TransferRead {
-            source: brought.source,
-            offsets: Vec::new(),
-            padding: None,
-            into: Some(into),
-            static_offsets: brought.offsets.clone(),
-            access: brought.access.affine(shape.len()),
-            space: Some(space.to_string()),
-            result: Ret(tile),
-        });
-        match split {
-            true => b.add(CollapseShape {
-                src: loaded,
-                reassociation: reassociation(&groups),
+        in_dims(b, part, &brought.split, &mut |b, into| {
+            let shape = brought.shape();
+            let ty = Type::tensor(shape.clone(), b.ty(part).elem());
+            b.add(TransferRead {
+                source: brought.source,
+                offsets: Vec::new(),
+                padding: None,
+                into: Some(into),
+                static_offsets: brought.offsets.clone(),
+                access: brought.access.affine(shape.len()),
+                space: Some(space.to_string()),
                 result: Ret(ty),
-            }),
-            false => loaded,
-        }
+            })
+        })
     })
 }
 
@@ -145,13 +183,26 @@ pub(crate) fn load(func: &mut Ir, stays: &Resident) -> Option<Value> {
     }))
 }
 
-/// Lets what loads a part of a tensor that lies in near memory take it from there.
-pub(crate) fn read(func: &mut Ir, stays: &Resident, home: Option<Value>) {
+/// Lets what loads a part of a tensor that lies in near memory take it from there; of a tensor that is a part of it and begins at a
+/// place, if one is given.
+pub(crate) fn read(
+    func: &mut Ir,
+    stays: &Resident,
+    home: Option<Value>,
+    of: Option<(Value, &[i64])>,
+) {
     let (Some(home), Some(made)) = (home, stays.home.made().next()) else {
         return;
     };
     let placed = Placed::of(&stays.home.plan.tiles[made.operand]);
-    let readers = func.uses(stays.value).map(|u| u.op);
+    let (value, placed) = match of {
+        Some((value, at)) => {
+            let back: Vec<i64> = at.iter().map(|at| -at).collect();
+            (value, placed.moved(&back))
+        }
+        None => (stays.value, placed),
+    };
+    let readers = func.uses(value).map(|u| u.op);
     for op in readers.collect::<Vec<OpId>>() {
         if func.owner(home) == Some(op) {
             continue;

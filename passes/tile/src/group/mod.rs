@@ -166,6 +166,34 @@ pub struct Slot {
     /// The dimension along which rows stay from one trip to the next, in the place of the oldest: blocks have one row there, as
     /// more could reach beyond the last place.
     pub turns: Option<usize>,
+    /// Where dimensions of the tile are several of the result's, each dimension of the tile; `shape` and `at` are of the result's
+    /// then. Empty where all are as they are.
+    pub cut: Vec<Cut>,
+}
+
+/// A dimension of a tile that is several of a result's: as what is repeated is computed, each element for all of its places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Where in the dimension the result begins.
+    pub start: i64,
+    /// The sizes of the dimensions that it is, the outer ones first; none where it is one.
+    pub sizes: Vec<i64>,
+}
+
+impl Slot {
+    /// The dimension of the result that each dimension of the tile is; none where it is several.
+    pub fn whole_dims(&self, rank: usize) -> Vec<Option<usize>> {
+        if self.cut.is_empty() {
+            return (0..rank).map(Some).collect();
+        }
+        let mut next = 0;
+        let dims = self.cut.iter().map(|cut| {
+            let first = next;
+            next += cut.sizes.len().max(1);
+            cut.sizes.is_empty().then_some(first)
+        });
+        dims.collect()
+    }
 }
 
 impl Group {

@@ -13,7 +13,7 @@ use std::hash::BuildHasher;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use tir::{AffineExpr, AffineMap, Attr, Ir, LinearMap, Name, RegionId, Type, Value};
 
-use super::{Group, Inner, Input, Operand, Slot, Step, StepRef};
+use super::{Cut, Group, Inner, Input, Operand, Slot, Step, StepRef};
 
 /// A part of a signature.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -192,6 +192,7 @@ impl Signature {
             divided,
             rows,
             turns,
+            cut,
         } = slot;
         self.numbers(shape.iter().copied());
         self.numbers(at.iter().copied());
@@ -199,6 +200,11 @@ impl Signature {
         self.flag(*divided);
         self.number(*rows);
         self.optional(turns.map(|dim| dim as i64));
+        self.count(cut.len());
+        for Cut { start, sizes } in cut {
+            self.number(*start);
+            self.numbers(sizes.iter().copied());
+        }
     }
 
     fn step(&mut self, ir: &Ir, step: &Step) {

@@ -77,29 +77,61 @@ pub(crate) fn behind(func: &mut Ir, op: OpId, value: Value) {
     }
 }
 
-/// Writes the nests that compute a tensor that stays, and lets its readers, which are written, read it there.
-pub(super) fn settle_in(
+/// A part of a tensor that stays, which nests read by themselves that are not written yet, and the home that it lies in.
+pub(super) struct Pending<'a> {
+    stays: &'a Resident,
+    value: Value,
+    at: &'a [i64],
+    home: Value,
+}
+
+/// Lets who reads parts of tensors that stay by themselves read them there: all nests are written.
+pub(super) fn read_parts(func: &mut Ir, pending: &[Pending<'_>]) {
+    for part in pending {
+        resident::read(
+            func,
+            part.stays,
+            Some(part.home),
+            Some((part.value, part.at)),
+        );
+    }
+}
+
+/// Writes the nests that compute a tensor that stays, and lets its readers, which are written, read it there. Gives the parts of it that
+/// others read, which may stand before nests that compute other parts.
+pub(super) fn settle_in<'a>(
     func: &mut Ir,
-    stays: &Resident,
+    stays: &'a Resident,
     target: &Target<'_>,
     done: &mut HashSet<OpId>,
-) {
+) -> Vec<Pending<'a>> {
     let far = read_before(func, stays, done);
     // What is only brought here is there in far memory, too: who reads it there need not wait until it is brought.
     let copies = far.is_some() && stays.writers.is_empty();
-    let home = resident::write(func, stays, target, far.filter(|_| !copies));
+    let written = resident::write(func, stays, target, far.filter(|_| !copies));
     for (.., ops) in &stays.writers {
         done.extend(ops);
     }
-    resident::read(func, stays, home);
+    let (home, behind) = written.unzip();
+    resident::read(func, stays, home, None);
     if copies {
-        return;
+        return Vec::new();
     }
     done.extend(&stays.copied);
     // What else reads it, reads it in far memory.
     if !only_for(func, stays.value, done) {
         resident::store(func, stays, home, done);
     }
+    let behind = behind.unwrap_or_default();
+    let parts = stays.shared.iter().filter_map(|(value, at, writers)| {
+        Some(Pending {
+            stays,
+            value: *value,
+            at,
+            home: *behind.get(writers.checked_sub(1)?)?,
+        })
+    });
+    parts.collect()
 }
 
 /// The first op that reads a tensor in far memory, if it stands before the first nest that reads it near.
@@ -122,7 +154,7 @@ fn read_before(func: &Ir, stays: &Resident, done: &HashSet<OpId>) -> Option<OpId
 /// Loads a tensor once for all nests that read it near, which are written.
 pub(super) fn load_once(func: &mut Ir, stays: &Resident) {
     let home = resident::load(func, stays);
-    resident::read(func, stays, home);
+    resident::read(func, stays, home, None);
 }
 
 /// Erases what nobody uses any more: producers that were taken into tiles.

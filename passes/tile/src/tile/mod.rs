@@ -34,7 +34,7 @@ use crate::near::{is_in, is_near};
 use crate::plan::{Budget, Plan, Price, Target, TooLarge, free_elements};
 use crate::section::{self, Sections};
 pub(crate) use edits::behind;
-use edits::{drop_empty, erase_dead, load_once, replace, settle_in};
+use edits::{Pending, drop_empty, erase_dead, load_once, read_parts, replace, settle_in};
 use forms::{forms, in_steps, nests};
 use plans::{KnownPlans, Plans};
 use report::{
@@ -323,16 +323,20 @@ fn level(
     // From the last generic to the first: an elementwise step takes the reduction before it in.
     let (mut unmatched, mut candidates) = (Vec::new(), Vec::new());
     let (mut errors, mut made) = (Vec::new(), HashMap::new());
+    let mut pending: Vec<Pending<'_>> = Vec::new();
     let mut loaded: Vec<&Resident> = chains.residents.iter().collect();
-    loaded.retain(|resident| resident.writers.is_empty() || !resident.brought.is_empty());
+    // What is brought, or computed in the place of a copy, is written before nests that would copy it.
+    loaded.retain(|resident| {
+        resident.is_loaded() || !resident.copied.is_empty() || !resident.brought.is_empty()
+    });
     for op in scope.generics.iter().rev().copied() {
         // All that reads it is written, what computes it is not.
         loaded.retain(|resident| {
             let read = done.contains(&resident.reader);
-            if read && resident.brought.is_empty() {
+            if read && resident.is_loaded() {
                 load_once(func, resident);
             } else if read {
-                settle_in(func, resident, target, &mut done);
+                pending.extend(settle_in(func, resident, target, &mut done));
             }
             !read
         });
@@ -342,7 +346,7 @@ fn level(
         }
         let written = |resident: &&Resident| resident.writers.iter().any(|(last, ..)| *last == op);
         if let Some(resident) = chains.residents.iter().find(written) {
-            settle_in(func, resident, target, &mut done);
+            pending.extend(settle_in(func, resident, target, &mut done));
             continue;
         }
         if let Some((stage, others)) = chains.roots.get(&op) {
@@ -393,11 +397,12 @@ fn level(
         }
     }
     for resident in loaded {
-        match resident.brought.is_empty() {
+        match resident.is_loaded() {
             true => load_once(func, resident),
-            false => settle_in(func, resident, target, &mut done),
+            false => pending.extend(settle_in(func, resident, target, &mut done)),
         }
     }
+    read_parts(func, &pending);
     known.plans = plans.into_known();
     erase_dead(func);
     unmatched.reverse();

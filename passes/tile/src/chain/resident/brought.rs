@@ -53,10 +53,21 @@ pub struct Brought {
 pub(super) struct Copies<'a> {
     /// Its number.
     pub(super) number: usize,
-    group: &'a Group,
-    operand: &'a Operand,
+    pub(super) group: &'a Group,
+    pub(super) operand: &'a Operand,
     /// The iterators that count each dimension of the value, those of the largest steps first.
-    digits: Vec<Vec<usize>>,
+    pub(super) digits: Vec<Vec<usize>>,
+}
+
+impl Copies<'_> {
+    /// Elements that the outer one of several iterators of a dimension steps over.
+    pub(super) fn repeats(&self) -> Vec<i64> {
+        let inner = |of: &Vec<usize>| {
+            let sizes = of.iter().skip(1).map(|d| self.group.domain[*d]);
+            (of.len() > 1).then(|| sizes.product())
+        };
+        self.digits.iter().filter_map(inner).collect()
+    }
 }
 
 /// A position as a sum of what the dimensions of a box count.
@@ -360,10 +371,15 @@ impl Planner<'_> {
         nest.count == 1 && self.singles[nest.first].plan.moves
     }
 
-    /// The generics of nests that are none, as engines bring what they copy to a home.
+    /// The generics of nests that are none, as engines bring what they copy to a home, or its group computes it there.
     pub(super) fn copied(&self, home: &Home) -> Vec<OpId> {
-        let nests = home.loads.iter().filter(|load| load.nest.is_some());
-        let found = nests.filter_map(|load| self.copies(load.value));
+        let through = home.through.iter().map(|part| &part.load);
+        let nests = home.loads.iter().chain(through);
+        let nests = nests.filter(|load| load.nest.is_some());
+        let nests = nests.map(|load| load.value);
+        let shared = home.shared.iter().flat_map(|part| &part.copied);
+        let all = nests.chain(shared.copied());
+        let found = all.filter_map(|value| self.copies(value));
         found.flat_map(|of| of.group.ops.clone()).collect()
     }
 }

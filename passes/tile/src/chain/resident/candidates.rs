@@ -7,13 +7,15 @@ use tir::{OpId, Value};
 use tir_tensor::InsertSlice;
 
 use super::brought::Load;
+use super::through::Through;
 use super::{Candidate, Nest, Planner, concerned};
 use crate::chain::partition::{is_stage, only_for};
 use crate::parts::parts;
 
 impl Planner<'_> {
-    /// What may stay: what nests compute on a unit and other nests read, and nobody else.
-    pub(super) fn candidates(&self, nests: &[Rc<Nest>]) -> Vec<Candidate> {
+    /// What may stay: what nests compute on a unit and other nests read, and nobody else; with `share`, parts that nests read by
+    /// themselves where they lie in it, too.
+    pub(super) fn candidates(&self, nests: &[Rc<Nest>], share: bool) -> Vec<Candidate> {
         let block = |number: usize| self.ir.block_of(self.singles[number].op);
         let root = |value: &Value| {
             let number = *self.made.stages.get(value)?;
@@ -39,36 +41,67 @@ impl Planner<'_> {
                     }
                     continue;
                 }
-                let only = |part: &Value| {
-                    *part == value || self.ir.uses(*part).all(|u| self.ir.is::<InsertSlice>(u.op))
+                let of = parts(self.ir, value).unwrap_or_default();
+                let shared = match share {
+                    true => self.shared(nests, value, &of),
+                    false => Vec::new(),
                 };
-                let (mut writers, mut places, mut loads) = (Vec::new(), Vec::new(), Vec::new());
-                for (part, at) in parts(self.ir, value).unwrap_or_default() {
-                    if let Some(nest) = root(&part).filter(|_| only(&part)) {
-                        writers.push(nest);
-                        places.push(at);
-                    } else {
-                        let nest = copier(&part).filter(|_| only(&part));
-                        loads.push(Load {
-                            value: part,
-                            at,
-                            nest,
-                        });
-                    }
-                }
-                // What nests neither compute on units nor copy is loaded as it is.
-                if writers.is_empty() && loads.iter().all(|load| load.nest.is_none()) {
-                    loads.clear();
-                }
-                found.push(Candidate {
+                let mut candidate = Candidate {
                     value,
-                    writers,
-                    places,
-                    loads,
+                    writers: Vec::new(),
+                    places: Vec::new(),
+                    loads: Vec::new(),
+                    shared,
+                    through: Vec::new(),
+                    apart: None,
                     readers: vec![reader],
                     reads: 1,
                     life: (0, 0),
-                });
+                };
+                let only = |part: &Value, candidate: &Candidate| {
+                    let own = *part == value || candidate.shares(*part);
+                    own || self.ir.uses(*part).all(|u| self.ir.is::<InsertSlice>(u.op))
+                };
+                let mut makers = Vec::new();
+                for (part, at) in of {
+                    if let Some(nest) = root(&part).filter(|_| only(&part, &candidate)) {
+                        makers.push((part, candidate.writers.len()));
+                        candidate.writers.push(nest);
+                        candidate.places.push(at);
+                    } else {
+                        let nest = copier(&part).filter(|_| only(&part, &candidate));
+                        let shared = |value| candidate.shares_part(value);
+                        let from = nest.and_then(|_| self.copied_from(part, &shared));
+                        let own = |nest: &Rc<Nest>| Some(nest.first) == from;
+                        let load = Load {
+                            value: part,
+                            at,
+                            nest,
+                        };
+                        match nests.iter().position(own) {
+                            Some(writer) => {
+                                makers.push((self.as_it_is(part), candidate.writers.len()));
+                                candidate.through.push(Through {
+                                    maker: candidate.writers.len(),
+                                    load: load.clone(),
+                                });
+                                candidate.writers.push(writer);
+                                candidate.places.push(load.at);
+                            }
+                            None => candidate.loads.push(load),
+                        }
+                    }
+                }
+                candidate.share(&makers);
+                if share && !self.reads_all(nests, &candidate, &makers) {
+                    candidate.shared.clear();
+                }
+                // What nests neither compute on units nor copy is loaded as it is.
+                let mut loads = candidate.loads.iter();
+                if candidate.writers.is_empty() && loads.all(|load| load.nest.is_none()) {
+                    candidate.loads.clear();
+                }
+                found.push(candidate);
             }
         }
         let all: HashSet<OpId> = self
@@ -82,6 +115,8 @@ impl Planner<'_> {
                 candidate.writers.clear();
                 candidate.places.clear();
                 candidate.loads.clear();
+                candidate.shared.clear();
+                candidate.through.clear();
             }
             candidate.is_put_together() || candidate.reads > 1
         });
@@ -93,7 +128,7 @@ impl Planner<'_> {
             blocks.all(|block| Some(block) == first)
         });
         for candidate in &mut found {
-            let last = candidate.readers.iter().copied().min();
+            let last = candidate.all_readers().into_iter().min();
             let writers = candidate.writers.iter().copied();
             let first = writers.max().or(candidate.readers.iter().copied().max());
             candidate.life = (last.unwrap_or(0), first.unwrap_or(0));
@@ -103,7 +138,7 @@ impl Planner<'_> {
             let (last, first) = c.life;
             let saved = match c.is_put_together() {
                 false => c.reads.saturating_sub(1) << 10,
-                true => (c.readers.len() + 1) << 10,
+                true => (c.all_readers().len() + 1) << 10,
             };
             std::cmp::Reverse(saved / (first.saturating_sub(last) + 1))
         };

@@ -45,6 +45,9 @@ impl Candidate {
             writers: Vec::new(),
             places: Vec::new(),
             loads: Vec::new(),
+            shared: Vec::new(),
+            through: Vec::new(),
+            apart: None,
             readers: self.readers.clone(),
             reads: self.reads,
             life: (last, first),
@@ -55,10 +58,27 @@ impl Candidate {
 impl Planner<'_> {
     /// The state with one more tensor that stays, or is loaded once if it does not.
     fn stays(&self, state: &State, candidate: &Candidate, accept: Accept) -> Result<State, Why> {
-        self.with(state, candidate, accept).or_else(|why| {
-            let loaded = candidate.loaded().ok_or(why)?;
-            self.with(state, &loaded, accept).map_err(|_| why)
-        })
+        let apart = candidate.apart.as_deref();
+        let ways = [
+            candidate.copied(),
+            apart.cloned(),
+            apart.and_then(Candidate::copied),
+        ];
+        let first = self.with(state, candidate, accept);
+        let why = first.as_ref().err().copied();
+        // Of several ways in which it may stay the one that is worth the most.
+        let others = ways.iter().flatten();
+        let others = others.filter_map(|other| self.with(state, other, accept).ok());
+        let mut found: Vec<State> = first.into_iter().chain(others).collect();
+        if found.len() > 1 {
+            found.sort_by_cached_key(|state| self.together(state));
+        }
+        if let Some(best) = found.into_iter().next() {
+            return Ok(best);
+        }
+        let why = why.unwrap_or(SLOWER);
+        let loaded = candidate.loaded().ok_or(why)?;
+        self.with(state, &loaded, accept).map_err(|_| why)
     }
 
     /// What stays by a policy, one by one in the order of the candidates, and the numbers of those that do not.

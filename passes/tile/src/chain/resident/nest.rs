@@ -32,6 +32,28 @@ pub(super) struct Parts {
     pub(super) inside: Vec<Vec<(i64, i64)>>,
 }
 
+/// The same group with an iterator as two, for each that counts what lies as interleaved sequences in near memory: rows of a unit are
+/// then parts of one sequence.
+fn in_sequences(group: &Group, homes: &Homes) -> Vec<Group> {
+    let mut ways: Vec<(usize, i64)> = Vec::new();
+    for operand in group.operands.iter().filter(|operand| operand.near) {
+        let (Some(lies), Some(forms)) = (homes.get(&operand.source), operand.map.linear()) else {
+            continue;
+        };
+        for (s, count) in lies.placed.sequences() {
+            let mut counts = forms[s].terms().filter(|(d, _)| !group.reductions[*d]);
+            if let (Some((d, 1)), None) = (counts.next(), counts.next())
+                && group.domain[d] % count == 0
+                && !ways.contains(&(d, count))
+            {
+                ways.push((d, count));
+            }
+        }
+    }
+    let split = ways.iter().filter_map(|(d, size)| group.split(*d, *size));
+    split.collect()
+}
+
 /// Divisions of a nest of one stage that are estimated.
 const DIVISIONS: usize = 512;
 
@@ -190,11 +212,18 @@ impl Planner<'_> {
         for group in &groups {
             self.tell(&mut like, &mut read, group, homes, &inside);
         }
-        let found = roots.iter().map(|root| {
+        let stage = |root: &Group| {
             let (mut key, mut read) = (like.clone(), read.clone());
             self.tell(&mut key, &mut read, root, homes, &inside);
             let plan = self.remembered(key, &cx, root, most)?;
             Some(chain(&cx, root, Some(&plan), most).ok()?.stage)
+        };
+        let found = roots.iter().map(|root| {
+            let whole = stage(root);
+            if whole.is_some() || nest.writes.is_some() {
+                return whole;
+            }
+            in_sequences(root, homes).iter().find_map(stage)
         });
         found.collect()
     }
@@ -250,11 +279,17 @@ impl Planner<'_> {
 
     /// The borders of a tensor in its home, and the groups that compute its parts.
     pub(super) fn producers(&self, state: &State, home: &Home) -> Result<Parts, Why> {
-        let groups = home.writers.iter().map(|writer| {
+        let groups = home.writers.iter().enumerate().map(|(maker, writer)| {
             let nest = &state.nests[*writer];
-            self.group(nest.first, &nest.near)
+            let group = self.group(nest.first, &nest.near);
+            let mut through = home.through.iter();
+            match through.find(|part| part.maker == maker) {
+                Some(part) => self.through(group, part.load.value),
+                None => Some(group),
+            }
         });
-        let groups: Vec<Group> = groups.collect();
+        let groups: Option<Vec<Group>> = groups.collect();
+        let groups = groups.ok_or("a part has another order")?;
         let makers = home.places.iter().zip(&groups);
         let makers = makers.map(|(at, group)| Maker {
             group,
@@ -262,11 +297,21 @@ impl Planner<'_> {
             between: None,
         });
         let makers: Makers<'_> = HashMap::from([(home.value, makers.collect())]);
-        let lies = state.homes.iter().map(|home| (home.value, home.lies()));
+        let lies = state.homes.iter().flat_map(|home| home.all_lies());
         let homes: Homes = lies.collect();
         let cx = self.context(self.budget, &makers, &homes);
         let Stage { group, plan, .. } = &home.stage;
+        let reads = home.writers.iter().map(|writer| {
+            let near = &state.nests[*writer].near;
+            let read = home.shared.iter().filter(|part| near.contains(&part.value));
+            let mut dims: Vec<usize> = read.flat_map(|part| part.beside.clone()).collect();
+            dims.sort_unstable();
+            dims.dedup();
+            dims
+        });
+        let reads: Vec<Vec<usize>> = reads.collect();
         let stays = Stays {
+            reads: &reads,
             zeros: &home.zeros,
             loaded: !home.loads.is_empty(),
             ascends: home.writers.is_sorted_by(|a, b| a >= b),

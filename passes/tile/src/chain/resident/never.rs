@@ -6,7 +6,7 @@ use std::rc::Rc;
 use tir::{Ir, OpId, Value};
 use tir_tensor::{CollapseShape, ExpandShape};
 
-use super::{Far, Nest, Planner, Single};
+use super::{Far, Nest, Planner, Resident, Single};
 use crate::chain::home::Why;
 use crate::chain::partition::{is_stage, only_for};
 use crate::parts::parts;
@@ -24,11 +24,15 @@ fn shown(ir: &Ir, mut value: Value) -> Value {
 }
 
 impl Planner<'_> {
-    /// What nests read of what others compute, without what could stay.
-    pub(in crate::chain) fn never(&self, nests: &[Rc<Nest>]) -> Vec<Far> {
-        let candidates = self.candidates(nests);
+    /// What nests read of what others compute, without what could stay, and without parts of what does.
+    pub(in crate::chain) fn never(&self, nests: &[Rc<Nest>], stay: &[Resident]) -> Vec<Far> {
+        let candidates = self.candidates(nests, false);
         let known = candidates.iter().filter(|c| c.is_put_together());
-        let known: HashSet<Value> = known.map(|candidate| candidate.value).collect();
+        let known = known.map(|candidate| candidate.value);
+        let shared = stay.iter().flat_map(|resident| &resident.shared);
+        let known: HashSet<Value> = known.chain(shared.map(|(part, ..)| *part)).collect();
+        let copied = stay.iter().flat_map(|resident| &resident.copied);
+        let copied: HashSet<OpId> = copied.copied().collect();
         let singles = self.singles.iter().enumerate();
         let outs = singles.flat_map(|(number, single)| {
             let outs = single.group.outs.iter();
@@ -38,7 +42,8 @@ impl Planner<'_> {
         let all = self.singles.iter().flat_map(|s| s.group.ops.clone());
         let all: HashSet<OpId> = all.collect();
         let (mut seen, mut found) = (HashSet::new(), Vec::<Far>::new());
-        for reader in nests {
+        let computed = |nest: &&Rc<Nest>| !copied.contains(&self.singles[nest.first].op);
+        for reader in nests.iter().filter(computed) {
             let operands = reader
                 .groups()
                 .flat_map(|g| &self.singles[g].group.operands);

@@ -1,18 +1,25 @@
 //! One more tensor that stays: the nests concerned planned again, its home and place, and whether that is any gain.
 
+use std::collections::HashSet;
 use std::rc::Rc;
+
+use tir::Value;
 
 use super::nest::Parts;
 use super::{
     Accept, Candidate, Home, LOSS, NO_PLACE, PLENTY, Planner, SLACK, SLOWER, State, TOO_LARGE,
     concerned,
 };
+use crate::chain::forms::INSIDE;
 use crate::chain::home::Why;
 use crate::chain::stage::Homes;
 use crate::placed::Placed;
 
 /// How often nests are planned again at most beside a tensor that takes more near memory than they were planned beside.
 const AGAIN: usize = 2;
+
+/// Why a tensor does not stay that its writers would have to compute in an order in which they do not read.
+const AS_READ: Why = "no unit computes it as it is read";
 
 /// Why a tensor does not stay, and how many bytes of near memory it would take where a nest that reads it has no room beside
 /// them.
@@ -35,12 +42,56 @@ impl Planner<'_> {
         candidate: &Candidate,
         accept: Accept,
     ) -> Result<State, Why> {
+        let found = self.with_order(state, candidate, accept, None);
+        let Err(why) = found else { return found };
+        if ![AS_READ, INSIDE].contains(&why) {
+            return Err(why);
+        }
+        // What reads interleaved sequences computes them: where its readers take that, the tensor lies so, too.
+        let mut steps = self.sequences(state, candidate).into_iter();
+        let with = |step| self.with_order(state, candidate, accept, Some(step));
+        steps.find_map(|step| with(step).ok()).ok_or(why)
+    }
+
+    /// How many interleaved sequences what the writers of a tensor read lies in, or how often what is repeated lies there.
+    fn sequences(&self, state: &State, candidate: &Candidate) -> Vec<i64> {
+        let read = candidate
+            .writers
+            .iter()
+            .flat_map(|nest| &state.nests[*nest].near);
+        let read: HashSet<Value> = read.copied().collect();
+        let lies = state.homes.iter().flat_map(|home| home.all_lies());
+        let lies = lies.filter(|(value, _)| read.contains(value));
+        let mut steps: Vec<i64> = lies
+            .flat_map(|(_, lies)| {
+                lies.placed
+                    .sequences()
+                    .map(|(_, count)| count)
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        let through = candidate.through.iter();
+        let copies = through.filter_map(|part| self.copies(part.load.value));
+        steps.extend(copies.flat_map(|copies| copies.repeats()));
+        steps.sort_unstable();
+        steps.dedup();
+        steps
+    }
+
+    /// The state with one more tensor that stays, as so many interleaved sequences along the rows of its readers if that is said.
+    fn with_order(
+        &self,
+        state: &State,
+        candidate: &Candidate,
+        accept: Accept,
+        sequences: Option<i64>,
+    ) -> Result<State, Why> {
         // Its readers are planned beside as many bytes as the tensor has; where it takes more and they have no room then, they
         // are planned once more beside these.
         let mut bytes = self.bytes(candidate.value);
         let mut left = AGAIN;
         loop {
-            match self.with_bytes(state, candidate, accept, bytes) {
+            match self.with_bytes(state, candidate, accept, (bytes, sequences)) {
                 Ok(next) => return Ok(next),
                 Err(Unfit {
                     why,
@@ -63,7 +114,7 @@ impl Planner<'_> {
         state: &State,
         candidate: &Candidate,
         accept: Accept,
-        bytes: i64,
+        (bytes, sequences): (i64, Option<i64>),
     ) -> Result<State, Unfit> {
         let (near, value) = (self.target.near, candidate.value);
         let mut next = state.clone();
@@ -78,7 +129,7 @@ impl Planner<'_> {
         let mut homes: Homes = state
             .homes
             .iter()
-            .map(|home| (home.value, home.lies()))
+            .flat_map(|home| home.all_lies())
             .collect();
         // The readers, as if it were as large as the tensor is.
         let Some(place) = self.target_stage(value) else {
@@ -95,6 +146,8 @@ impl Planner<'_> {
             places: candidate.places.clone(),
             loads: candidate.loads.clone(),
             brought: Vec::new(),
+            shared: candidate.shared.clone(),
+            through: candidate.through.clone(),
             reader: candidate.readers.iter().copied().max().unwrap_or(0),
             life: candidate.life,
             at: self
@@ -106,11 +159,19 @@ impl Planner<'_> {
         for reader in &candidate.readers {
             Rc::make_mut(&mut next.nests[*reader]).near.insert(value);
         }
-        let (mut planned, (home, zeros)) = self.readers(&next, candidate, &mut homes)?;
+        for part in &candidate.shared {
+            for reader in &part.readers {
+                Rc::make_mut(&mut next.nests[*reader])
+                    .near
+                    .insert(part.value);
+            }
+        }
+        let readers = candidate.all_readers();
+        let (mut planned, (home, zeros)) = self.readers(&next, candidate, &mut homes, sequences)?;
         if let Some(own) = next.homes.last_mut().map(Rc::make_mut) {
             (own.stage, own.zeros) = (home, zeros);
         }
-        for reader in &candidate.readers {
+        for reader in &readers {
             let written = next.nests[*reader].writes;
             let mut homes = next.homes.iter();
             if let Some(home) = homes.find(|home| Some(home.value) == written) {
@@ -131,6 +192,10 @@ impl Planner<'_> {
             let home = Rc::make_mut(&mut next.homes[own]);
             home.makers = groups.iter().map(|(maker, _)| *maker).collect();
             (home.brought, home.load) = (brought, load);
+            // What units write behind its parts is overwritten when all are computed.
+            if !made.behind.is_empty() && !home.shared.is_empty() {
+                return Err("a part is read before what lies behind it is filled".into());
+            }
             if let Some(segment) = home.stage.segments.first_mut() {
                 segment.made = vec![made];
             }
@@ -138,7 +203,7 @@ impl Planner<'_> {
             let load = self.load(&next.homes[own])?;
             Rc::make_mut(&mut next.homes[own]).load = load;
         }
-        homes.insert(value, next.homes[own].lies());
+        homes.extend(next.homes[own].all_lies());
         // What engines bring no nest copies.
         for nest in candidate.copiers() {
             Rc::make_mut(&mut next.nests[nest]).writes = Some(value);
@@ -147,7 +212,7 @@ impl Planner<'_> {
         for writer in &candidate.writers {
             Rc::make_mut(&mut next.nests[*writer]).writes = Some(value);
             let stages = self.plan(&next, *writer, &homes);
-            let stages = stages.ok_or("no unit computes it as it is read")?;
+            let stages = stages.ok_or(AS_READ)?;
             planned.push((*writer, stages));
         }
         for (number, stages) in planned {
@@ -168,7 +233,7 @@ impl Planner<'_> {
         let (last, first) = candidate.life;
         let unfit = |number: usize| Unfit {
             why: TOO_LARGE,
-            bytes: candidate.readers.contains(&number).then_some(bytes),
+            bytes: readers.contains(&number).then_some(bytes),
         };
         for number in last..=first {
             let free = self.room(&next.homes, number);

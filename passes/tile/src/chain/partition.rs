@@ -131,6 +131,8 @@ pub(super) const SPARE: i64 = 64;
 pub(super) struct Who {
     /// Those that can be stages.
     pub(super) stages: HashMap<Value, usize>,
+    /// All that give it in its own shape.
+    pub(super) outs: HashMap<Value, usize>,
     /// What a group behind a stage does to the rows of its result.
     through: HashMap<Value, Through>,
 }
@@ -147,8 +149,14 @@ impl Who {
         let stages = singles.iter().enumerate();
         let stages = stages.filter(|(_, single)| is_stage(ir, single, target));
         let stages = stages.map(|(i, single)| (single.group.outs[0].value, i));
+        let all = singles.iter().enumerate();
+        let outs = all.flat_map(|(i, single)| {
+            let own = single.group.outs.iter().filter(|out| out.flat.is_none());
+            own.map(move |out| (out.value, i))
+        });
         let mut who = Self {
             stages: stages.collect(),
+            outs: outs.collect(),
             through: HashMap::new(),
         };
         for (i, single) in singles

@@ -333,11 +333,8 @@ impl Planner<'_> {
                 return None;
             }
         }
-        let mut singles = self.singles.iter().enumerate();
-        let (number, single) = singles.find(|(_, single)| {
-            let mut outs = single.group.outs.iter();
-            outs.any(|out| out.value == copied && out.flat.is_none())
-        })?;
+        let number = *self.made.outs.get(&copied)?;
+        let single = &self.singles[number];
         let group = &single.group;
         let [operand] = &group.operands[..] else {
             return None;

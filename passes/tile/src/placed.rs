@@ -318,4 +318,46 @@ mod tests {
         let all = placed(&[0, 0], &[(0, 1, 8), (1, 1, 8)]);
         assert_eq!(phases.find(&all, 1), None);
     }
+
+    #[test]
+    fn a_part_lies_in_the_whole_as_sequences() {
+        // Channels in blocks of 16, rows with a border of one: as two sequences it begins at an even pixel.
+        let whole = placed(
+            &[0, -1, -1],
+            &[(0, 16, 4), (1, 1, 34), (2, 1, 34), (0, 1, 16)],
+        );
+        assert_eq!(whole.sequences().next(), None);
+        let whole = whole.in_sequences(2, 2).expect("rows of a unit");
+        let wanted = placed(
+            &[0, -1, -2],
+            &[(0, 16, 4), (1, 1, 34), (2, 1, 2), (2, 2, 18), (0, 1, 16)],
+        );
+        assert_eq!(whole, wanted);
+        assert_eq!(whole.sequences().collect::<Vec<_>>(), [(2, 2)]);
+        // They are sequences already, and rows of a unit are no channels.
+        assert_eq!(whole.in_sequences(2, 2), None);
+        // Pooling reads every second pixel of the part that begins at channel 32.
+        let pooled = placed(
+            &[0, 0, 1],
+            &[(0, 16, 2), (1, 2, 16), (2, 2, 16), (0, 1, 16)],
+        );
+        let part = whole
+            .find(&pooled.moved(&[32, 0, 0]), 2)
+            .expect("inside of it");
+        assert_eq!(part.offsets, [2, 1, 1, 1, 0]);
+        assert_eq!(part.sizes, [2, 16, 1, 16, 16]);
+        assert_eq!(part.strides, [1, 2, 1, 1, 1]);
+    }
+
+    #[test]
+    fn one_block_is_one_of_several() {
+        let mut small = placed(&[0, 0, 0], &[(1, 1, 8), (2, 1, 16), (0, 1, 16)]);
+        let whole = placed(&[0, 0, 0], &[(0, 16, 2), (1, 1, 8), (2, 1, 16), (0, 1, 16)]);
+        small.in_blocks(1);
+        assert_eq!(small.dims.len(), 3);
+        small.in_blocks(0);
+        assert_eq!(small.find(&whole, 2), None);
+        small.reach(&whole);
+        assert!(small.find(&whole, 2).is_some());
+    }
 }

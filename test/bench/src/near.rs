@@ -314,7 +314,15 @@ fn largest(accesses: &Accesses) -> u64 {
 }
 
 fn small() -> Vec<PathBuf> {
-    let blocks = ["fire", "bottleneck", "inverted", "branches", "unet"].map(crate::covers::program);
+    let blocks = [
+        "fire",
+        "bottleneck",
+        "inverted",
+        "branches",
+        "unet",
+        "dense",
+    ]
+    .map(crate::covers::program);
     let models = ["cnn", "encoder"].map(|n| root().join(format!("test/e2e/models/{n}.onnx")));
     blocks.into_iter().chain(models).collect()
 }

@@ -410,6 +410,18 @@ def unet():
     net.write("unet.tir", [net.conv(x, 2, bias=True)])
 
 
+def dense():
+    """A dense block of Huang et al., "Densely Connected Convolutional Networks", 2017, its normalizations folded into the
+    convolutions: each layer reads what all before it gave."""
+    net = Net("A dense block of six layers, each over what all before it gave.")
+    parts = [conv_relu(net, net.arg(1, 48, 14, 14, letter="x"), 64, 3, bias=True)]
+    for _ in range(6):
+        x = net.concat(parts) if len(parts) > 1 else parts[0]
+        x = conv_relu(net, x, 128, 1, bias=True)
+        parts.append(conv_relu(net, x, 32, 3, bias=True))
+    net.write("dense.tir", [conv_relu(net, net.concat(parts), 128, 1, bias=True)])
+
+
 def lstm():
     """Hochreiter and Schmidhuber, "Long Short-Term Memory", 1997: four steps, each gate by products of its own."""
     steps, width = 4, 256
@@ -440,4 +452,5 @@ bottleneck("grouped.tir", "Three residual blocks whose middle convolution has 32
 inverted()
 branches()
 unet()
+dense()
 lstm()

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::reach::ends;
 use super::stage::Context;
 use crate::group::{Group, Signature};
-use crate::plan::{Budget, Plan, stages};
+use crate::plan::{Budget, Plan, slides_near, stages};
 
 /// The plans of stages by their signatures: many roots read the same tile, and one root ends many chains.
 pub(super) type Known = RefCell<FxHashMap<Signature, Arc<Vec<Plan>>>>;
@@ -39,17 +39,35 @@ impl Context<'_> {
 
     /// The plans of a stage, the quickest first.
     pub(super) fn plans(&self, group: &Group) -> Arc<Vec<Plan>> {
+        self.plans_with(group, false)
+    }
+
+    /// The plans of the last stage of a nest, the quickest first. Where windows slide over what lies near and none that does not divide them
+    /// reads that as it lies, they are divided, so that less of their weights is there at a time.
+    pub(super) fn plans_of_root(&self, group: &Group) -> Arc<Vec<Plan>> {
+        let plans = self.plans(group);
+        let divided = group.into.as_ref().is_some_and(|slot| slot.divided);
+        let slides = |d: usize| group.reductions[d] && slides_near(group, d);
+        let suits = |plan: &Plan| self.suits(group, plan);
+        match divided && (0..group.core).any(slides) && !plans.iter().any(suits) {
+            true => self.plans_with(group, true),
+            false => plans,
+        }
+    }
+
+    fn plans_with(&self, group: &Group, windows: bool) -> Arc<Vec<Plan>> {
         let Budget { bytes, limit, .. } = self.budget;
         let parts = group.into.is_some() && self.most < i64::MAX;
         let mut signature = Signature::default();
         signature.numbers([bytes]);
         signature.count(limit);
         signature.flag(parts);
+        signature.flag(windows);
         signature.group(self.ir, group);
         if let Some(plans) = self.known.borrow().get(&signature) {
             return Arc::clone(plans);
         }
-        let with = |parts| stages(self.ir, group, self.target, self.budget, parts);
+        let with = |parts| stages(self.ir, group, self.target, self.budget, (parts, windows));
         let mut plans = with(parts);
         // Where all of its sums at once never fit, parts may.
         if plans.is_empty() && group.into.is_some() && !parts && self.divides(group) {

@@ -143,7 +143,7 @@ fn chain_as(
     cx.mark(&mut root);
     let plans = match plan {
         Some(plan) => Arc::new(vec![plan.clone()]),
-        None => cx.plans(&root),
+        None => cx.plans_of_root(&root),
     };
     let overlap = overlap(cx, &root);
     // With a plan for the root there is nothing to choose.

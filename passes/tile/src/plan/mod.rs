@@ -60,6 +60,7 @@ pub use places::{Excess, excess};
 use search::{Search, divisions};
 pub use siblings::Siblings;
 use sizes::joined;
+pub(crate) use sizes::slides_near;
 pub use slots::fit;
 pub use spread::Spread;
 pub use strip::Strips;
@@ -437,13 +438,13 @@ fn found(
 /// All divisions of a group that is a stage of several, each on a unit and fitting by itself; the quickest
 /// first. Only what moves its operands and accumulates over what others compute is divided; one that computes a
 /// tile for another stage divides nothing but its reductions, if those are computed in `parts`, and plans that do
-/// not come first.
+/// not come first. With `windows`, windows that slide over what lies near are divided, too.
 pub fn stages(
     ir: &Ir,
     group: &Group,
     target: &Target<'_>,
     budget: Budget,
-    parts: bool,
+    (parts, windows): (bool, bool),
 ) -> Vec<Plan> {
     let elems = sources(ir, group);
     // What would not fit in any way is only kept where it is listed.
@@ -451,7 +452,7 @@ pub fn stages(
         return Vec::new();
     }
     let mut search = Search::new(ir, group, target, budget);
-    (search.all, search.parts) = (true, parts);
+    (search.all, search.parts, search.windows) = (true, parts, windows);
     // What lies in a tile that another nest reads is one iterator along each dimension of the unit.
     let mut ways = joined(group, target);
     ways.retain(|dims| dims.iter().all(|(d, _)| group.reductions[*d]));

@@ -10,7 +10,7 @@ use super::cost::Cost;
 use super::estimate::{Estimate, Ordered};
 use super::places::{Excess, Places};
 use super::shapes::Shapes;
-use super::sizes::{Choices, divisors, loop_orders, sizes, slides};
+use super::sizes::{Choices, divisors, loop_orders, sizes, slides, slides_near};
 use super::strip::strips;
 use super::unit::{Way, out_order};
 use super::vectors::Vectors;
@@ -37,6 +37,8 @@ pub(super) struct Search<'a> {
     pub(super) only: Option<Vec<i64>>,
     /// Whether reductions are divided of what no unit takes, or what computes a tile for another stage.
     pub(super) parts: bool,
+    /// Whether windows that slide over what lies near are divided.
+    pub(super) windows: bool,
     /// Iterators of the core that may be rounded up though they are reductions, once that was asked.
     may_exceed: OnceCell<Vec<bool>>,
     /// All that were estimated, where they are listed.
@@ -58,6 +60,7 @@ impl<'a> Search<'a> {
             sounded: i64::MAX,
             only: None,
             parts: false,
+            windows: false,
             may_exceed: OnceCell::new(),
             kept: Vec::new(),
             least: TooLarge {
@@ -233,7 +236,8 @@ pub(super) fn divisions(
                 return vec![all];
             }
             // Windows are not divided, and reductions of what no unit takes only if they must.
-            let inner = d >= group.core || slides(group, d);
+            let slides = slides(group, d) && !(search.windows && slides_near(group, d));
+            let inner = d >= group.core || slides;
             let must = unit.is_none() && !search.parts;
             let whole = must || space.block[d] == 1 && inner;
             let whole = group.reductions[d] && whole;

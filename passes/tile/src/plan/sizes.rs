@@ -122,6 +122,16 @@ pub(super) fn slides(group: &Group, d: usize) -> bool {
     places.any(|at| at.uses(d) && !matches!(at, AffineExpr::Dim(_)))
 }
 
+/// Whether an iterator moves a window over some operands, all of which lie near.
+pub(crate) fn slides_near(group: &Group, d: usize) -> bool {
+    let moves = |at: &AffineExpr| at.uses(d) && !matches!(at, AffineExpr::Dim(_));
+    let mut over = group
+        .operands
+        .iter()
+        .filter(|o| o.map.exprs.iter().any(moves));
+    slides(group, d) && over.all(|operand| operand.near)
+}
+
 /// Pairs of iterators that fill a unit better together than each alone: of each pair those splits of the
 /// unit's points that take the fewest blocks.
 pub(super) fn joined(group: &Group, target: &Target<'_>) -> Vec<Joined> {

@@ -23,6 +23,9 @@ const ELEMENTS: usize = 1 << 16;
 /// Boxes that are filled after all of a tile is, at most.
 const BOXES: usize = 3;
 
+/// Bytes that are not loaded for each fill of several, at least: each takes the engine's latency.
+const LEAST: usize = 32;
+
 /// Elements of a tile in steps: where the first one lies, how many there are, and how far apart, in each dimension.
 #[derive(Default)]
 struct Steps {
@@ -46,7 +49,12 @@ pub(crate) fn fill_constants(func: &mut Ir, target: &Target<'_>) {
         let Some(with) = filling(&read, target) else {
             continue;
         };
-        if let Some(fills) = contents(func, op) {
+        let source = func.ty(read.source);
+        let bytes = source.elem().bytes().zip(source.elements());
+        let bytes = bytes.map_or(0, |(size, elements)| size * elements);
+        let worth =
+            |fills: &Fills| fills.then.is_empty() || bytes >= LEAST * (1 + fills.then.len());
+        if let Some(fills) = contents(func, op).filter(worth) {
             write(func, op, &read, with, fills);
         }
     }

@@ -93,7 +93,7 @@ impl Planner<'_> {
                     }
                 }
                 candidate.share(&makers);
-                if share && !self.reads_all(nests, &candidate, &makers) {
+                if !candidate.shared.is_empty() && !self.reads_all(nests, &candidate, &makers) {
                     candidate.shared.clear();
                 }
                 // What nests neither compute on units nor copy is loaded as it is.

@@ -60,9 +60,9 @@ impl Planner<'_> {
     fn stays(&self, state: &State, candidate: &Candidate, accept: Accept) -> Result<State, Why> {
         let apart = candidate.apart.as_deref();
         let ways = [
-            candidate.copied(),
+            candidate.with_copies(),
             apart.cloned(),
-            apart.and_then(Candidate::copied),
+            apart.and_then(Candidate::with_copies),
         ];
         let first = self.with(state, candidate, accept);
         let why = first.as_ref().err().copied();

@@ -24,7 +24,7 @@ pub(in crate::chain) struct Through {
 
 impl Candidate {
     /// The same with parts copied that are computed in another order, if there are any.
-    pub(super) fn copied(&self) -> Option<Self> {
+    pub(super) fn with_copies(&self) -> Option<Self> {
         if self.through.is_empty() {
             return None;
         }

@@ -32,6 +32,7 @@ use choose::Refused;
 pub(super) use shared::Shared;
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::rc::Rc;
 
 use tir::{BlockId, Ir, OpId, Value};
@@ -42,7 +43,7 @@ use super::home::Why;
 use super::keep::keep;
 use super::partition::{Limits, Single, Who};
 use super::plans::{Known, Nests};
-use super::series::{Played, series};
+use super::series::{Played, REACH, series};
 use super::stage::{Homes, Lies, Makers};
 use crate::placed::Placed;
 use crate::plan::{Budget, Price, Target, cycles};
@@ -468,7 +469,9 @@ impl Planner<'_> {
         if self.limits.resident {
             self.fill(&mut state);
         }
-        let (cycles, weighed) = (self.cycles(&state), self.worth(&self.played(&state, true)));
+        let all = 0..state.nests.len();
+        let price = |in_full| self.played(&state, all.clone(), in_full);
+        let (cycles, weighed) = (series(self.ir, &price(false)), self.worth(&price(true)));
         let ops = |numbers: std::ops::Range<usize>| {
             let all = numbers.flat_map(|number| &self.singles[number].group.ops);
             all.copied().collect::<Vec<OpId>>()
@@ -512,14 +515,19 @@ impl Planner<'_> {
         }
     }
 
-    /// Cycles of all nests, in the order in which they run.
-    fn cycles(&self, state: &State) -> i64 {
-        series(self.ir, &self.played(state, false))
+    /// Cycles of all nests in the order in which they run, with what cycles of engines are worth.
+    fn together(&self, state: &State) -> i64 {
+        self.worth(&self.played(state, 0..state.nests.len(), false))
     }
 
-    /// The same with what cycles of engines are worth.
-    fn together(&self, state: &State) -> i64 {
-        self.worth(&self.played(state, false))
+    /// The same of the nests that a tensor which stays concerns, and of some around them, whose loads and stores run beside
+    /// theirs: what tells two ways in which it may stay apart, in no more time where there are more nests.
+    fn around(&self, state: &State, candidate: &Candidate) -> i64 {
+        let (last, first) = candidate.life;
+        let concerned = concerned(candidate).into_iter().chain([last, first]);
+        let all = concerned.fold((last, first), |(from, to), n| (from.min(n), to.max(n)));
+        let to = (all.1 + REACH + 1).min(state.nests.len());
+        self.worth(&self.played(state, all.0.saturating_sub(REACH)..to, false))
     }
 
     /// Cycles of nests in the order in which they run, with what cycles of engines are worth.
@@ -530,12 +538,12 @@ impl Planner<'_> {
         series(self.ir, nests).saturating_add(more)
     }
 
-    /// All nests, in the order in which they run; `in_full` as a program is priced.
-    fn played(&self, state: &State, in_full: bool) -> Vec<Played> {
+    /// Some nests by number, in the order in which they run; `in_full` as a program is priced.
+    fn played(&self, state: &State, some: Range<usize>, in_full: bool) -> Vec<Played> {
         let (makers, homes) = (Makers::new(), Homes::new());
         let cx = self.context(self.budget, &makers, &homes);
-        let nests = state.nests.iter().enumerate().rev();
-        let nests = nests.map(|(number, nest)| {
+        let nests = some.rev().map(|number| {
+            let nest = &state.nests[number];
             let alone;
             let home = state
                 .homes

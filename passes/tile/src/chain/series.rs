@@ -50,7 +50,7 @@ struct Load {
 
 /// How many nests before its own tiles are loaded in at most: `schedule-transfers` looks at as many, each of which is several loops where
 /// borders are filled or pipelines drain.
-const REACH: usize = 8;
+pub(super) const REACH: usize = 8;
 
 /// A nest that was played: what others may load in it.
 struct Past {

@@ -71,7 +71,7 @@ impl Planner<'_> {
         let others = others.filter_map(|other| self.with(state, other, accept).ok());
         let mut found: Vec<State> = first.into_iter().chain(others).collect();
         if found.len() > 1 {
-            found.sort_by_cached_key(|state| self.together(state));
+            found.sort_by_cached_key(|state| self.around(state, candidate));
         }
         if let Some(best) = found.into_iter().next() {
             return Ok(best);

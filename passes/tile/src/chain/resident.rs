@@ -523,11 +523,9 @@ impl Planner<'_> {
     /// The same of the nests that a tensor which stays concerns, and of some around them, whose loads and stores run beside
     /// theirs: what tells two ways in which it may stay apart, in no more time where there are more nests.
     fn around(&self, state: &State, candidate: &Candidate) -> i64 {
-        let (last, first) = candidate.life;
-        let concerned = concerned(candidate).into_iter().chain([last, first]);
-        let all = concerned.fold((last, first), |(from, to), n| (from.min(n), to.max(n)));
-        let to = (all.1 + REACH + 1).min(state.nests.len());
-        self.worth(&self.played(state, all.0.saturating_sub(REACH)..to, false))
+        let (last, first) = candidate.all_of_its_life();
+        let to = (first + REACH + 1).min(state.nests.len());
+        self.worth(&self.played(state, last.saturating_sub(REACH)..to, false))
     }
 
     /// Cycles of nests in the order in which they run, with what cycles of engines are worth.
@@ -590,6 +588,11 @@ impl Candidate {
         let mut seen = HashSet::new();
         all.retain(|nest| seen.insert(*nest));
         all
+    }
+    /// The first and the last of the nests in its life or concerned otherwise, by number.
+    fn all_of_its_life(&self) -> (usize, usize) {
+        let concerned = concerned(self).into_iter();
+        concerned.fold(self.life, |(last, first), n| (last.min(n), first.max(n)))
     }
     /// The nests that would copy parts of it.
     fn copiers(&self) -> impl Iterator<Item = usize> + '_ {

@@ -1,6 +1,6 @@
 //! Which tensors may stay in near memory, in the order in which they are tried.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use tir::{OpId, Value};
@@ -29,12 +29,14 @@ impl Planner<'_> {
             let own = |nest: &Rc<Nest>| (nest.first, nest.count) == (number, 1);
             nests.iter().position(own)
         };
+        let read = share.then(|| self.all_read());
         let mut found: Vec<Candidate> = Vec::new();
+        let mut known: HashMap<Value, usize> = HashMap::new();
         for (reader, nest) in nests.iter().enumerate() {
             let operands = nest.groups().flat_map(|g| &self.singles[g].group.operands);
             for value in operands.map(|operand| operand.source) {
-                let all = found.iter_mut();
-                if let Some(old) = all.into_iter().find(|other| other.value == value) {
+                if let Some(number) = known.get(&value) {
+                    let old: &mut Candidate = &mut found[*number];
                     old.reads += 1;
                     if !old.readers.contains(&reader) {
                         old.readers.push(reader);
@@ -42,16 +44,14 @@ impl Planner<'_> {
                     continue;
                 }
                 let of = parts(self.ir, value).unwrap_or_default();
-                let shared = match share {
-                    true => self.shared(nests, value, &of),
-                    false => Vec::new(),
-                };
+                let shared = read.as_ref();
+                let shared = shared.map(|read| self.shared(nests, read, value, &of));
                 let mut candidate = Candidate {
                     value,
                     writers: Vec::new(),
                     places: Vec::new(),
                     loads: Vec::new(),
-                    shared,
+                    shared: shared.unwrap_or_default(),
                     through: Vec::new(),
                     apart: None,
                     readers: vec![reader],
@@ -101,6 +101,7 @@ impl Planner<'_> {
                 if candidate.writers.is_empty() && loads.all(|load| load.nest.is_none()) {
                     candidate.loads.clear();
                 }
+                known.insert(value, found.len());
                 found.push(candidate);
             }
         }

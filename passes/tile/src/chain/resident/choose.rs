@@ -158,18 +158,23 @@ impl Planner<'_> {
         before: &State,
     ) -> (State, Vec<Refused>) {
         let (mut best, mut left) = (state.clone(), Vec::new());
+        // With one more tensor that stays, by what changes around it.
         let mut cycles = self.together(&best);
         let gains = |then: i64, now: i64| then.saturating_add(now / GAIN) < now;
         for (number, why) in refused {
-            let next = self.stays(&best, &candidates[number], Accept::All);
-            let next = next.ok().map(|next| (self.together(&next), next));
+            let candidate = &candidates[number];
+            let next = self.stays(&best, candidate, Accept::All).ok();
+            let next = next.map(|next| {
+                let [before, then] = [&best, &next].map(|state| self.around(state, candidate));
+                (cycles.saturating_add(then - before), next)
+            });
             match next.filter(|(then, _)| gains(*then, cycles)) {
                 Some(next) => (cycles, best) = next,
                 None => left.push((number, why)),
             }
         }
         let (other, others) = self.chosen(before, candidates, Accept::Fewer);
-        match gains(self.together(&other), cycles) {
+        match gains(self.together(&other), self.together(&best)) {
             true => (other, others),
             false => (best, left),
         }

@@ -7,7 +7,7 @@
 //!
 //! Around a part lie other parts, some of which are not computed yet, so no reader of a part may need zeros there.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
 use tir::{OpId, Value};
@@ -17,6 +17,14 @@ use super::{Candidate, Home, Nest, Planner, State};
 use crate::chain::partition::{is_view, only_for};
 use crate::chain::stage::Lies;
 use crate::parts::{Part, parts};
+
+/// What groups read, each once in the order in which they do: the value, what it is put together from, and the same with what is
+/// copied as it is for what is copied; and by the first part of these.
+#[derive(Default)]
+pub(super) struct Read {
+    all: Vec<(Value, Vec<Part>, Vec<Part>)>,
+    of: HashMap<Value, Vec<usize>>,
+}
 
 /// A part, or several one behind the other.
 #[derive(Clone, Debug)]
@@ -128,9 +136,46 @@ pub(super) fn with_parts(plain: &[Candidate], sharing: &[Candidate]) -> [Vec<Can
 }
 
 impl Planner<'_> {
-    /// Parts of a tensor that nests read by themselves and could read in its home, given what it is put together from.
-    pub(super) fn shared(&self, nests: &[Rc<Nest>], value: Value, of: &[Part]) -> Vec<Shared> {
+    /// All that groups read, by what it is put together from.
+    pub(super) fn all_read(&self) -> Read {
+        let mut found = Read::default();
+        let mut seen = HashSet::new();
+        for source in self.read(&HashSet::new()) {
+            if !seen.insert(source) {
+                continue;
+            }
+            let Some(put) = parts(self.ir, source) else {
+                continue;
+            };
+            let own = self.as_they_are(&put);
+            if let Some((first, _)) = own.first() {
+                let all = found.of.entry(*first).or_default();
+                all.push(found.all.len());
+                found.all.push((source, put, own));
+            }
+        }
+        found
+    }
+
+    /// Parts of a tensor that nests read by themselves and could read in its home, given all that they read and what it is put
+    /// together from.
+    pub(super) fn shared(
+        &self,
+        nests: &[Rc<Nest>],
+        read: &Read,
+        value: Value,
+        of: &[Part],
+    ) -> Vec<Shared> {
         if of.len() < 2 {
+            return Vec::new();
+        }
+        let as_it_is = self.as_they_are(of);
+        // In the order in which they are read.
+        let first = as_it_is.iter().filter_map(|(part, _)| read.of.get(part));
+        let some: BTreeSet<usize> = first.flatten().copied().collect();
+        let some = some.iter().map(|number| &read.all[*number]);
+        let some: Vec<_> = some.filter(|(source, ..)| *source != value).collect();
+        if some.is_empty() {
             return Vec::new();
         }
         let all = self.singles.iter().flat_map(|s| s.group.ops.clone());
@@ -143,24 +188,18 @@ impl Planner<'_> {
         };
         let number = |part: &Value| Some(self.copies(*part)?.number);
         let mut copies: HashSet<usize> = copied(of).iter().filter_map(number).collect();
-        let of = self.as_they_are(of);
+        let of = as_it_is;
         let mut found: Vec<Shared> = Vec::new();
-        for source in self.read(&HashSet::new()) {
-            if source == value || found.iter().any(|part| part.value == source) {
-                continue;
-            }
-            let Some(put) = parts(self.ir, source) else {
-                continue;
-            };
-            let own = self.as_they_are(&put);
-            let Some(at) = begins(&own, &of) else {
+        for (source, put, own) in some {
+            let source = *source;
+            let Some(at) = begins(own, &of) else {
                 continue;
             };
             let shape = self.ir.ty(source).shape().unwrap_or(&[]);
             if shape.len() != whole.len() || !only_for(self.ir, source, &all) {
                 continue;
             }
-            let copied = copied(&put);
+            let copied = copied(put);
             let own_copies: HashSet<usize> = copied.iter().filter_map(number).collect();
             let copier = |nest: &Rc<Nest>| nest.count == 1 && own_copies.contains(&nest.first);
             found.push(Shared {
@@ -170,7 +209,7 @@ impl Planner<'_> {
                     .filter(|s| shape[*s] != whole[*s])
                     .collect(),
                 readers: Vec::new(),
-                of: own.into_iter().map(|(part, _)| part).collect(),
+                of: own.iter().map(|(part, _)| *part).collect(),
                 copiers: (0..nests.len()).filter(|i| copier(&nests[*i])).collect(),
                 copied,
                 makers: Vec::new(),

@@ -126,9 +126,12 @@ impl Planner<'_> {
         if bytes > self.near_bytes() {
             return Err("it is larger than near memory".into());
         }
+        // Those that the nests which are planned again may read.
+        let (last, first) = candidate.all_of_its_life();
         let mut homes: Homes = state
             .homes
             .iter()
+            .filter(|home| home.life.0 <= first && last <= home.life.1)
             .flat_map(|home| home.all_lies())
             .collect();
         // The readers, as if it were as large as the tensor is.

@@ -83,8 +83,9 @@ pass! {
         /// Maximum number of times that a function is rewritten, as long as each takes one in `worth` of its cycles away.
         pub repeat: usize = 4,
         /// Functions of more ops than that, constants apart, are rewritten once: to begin again takes as long as the first time, and brings
-        /// one in a hundred at most where layers repeat. Where the groups chosen take one in `doubt` fewer cycles than those of `fuse-graph`,
-        /// they are all that is planned of programs beside the first.
+        /// one in a hundred at most where layers repeat. Of several programs those are planned whose groups, each by
+        /// itself, take no more than one in `worth` of its cycles more than those of the first; where the groups chosen take one in `doubt`
+        /// fewer than those of `fuse-graph`, they are all that is planned of programs beside the first.
         pub repeat_ops: usize = 300,
         /// A function is rewritten again, and extracted groups are compared with those of `fuse-graph`, where one in so many
         /// cycles is gained.
@@ -174,6 +175,41 @@ impl ChooseGraph {
             promised.is_some_and(less)
         };
         promises(by_bytes) || promises(*rewritten)
+    }
+
+    /// Of programs that an e-graph has of a function of so many ops those that are compared whole. Of a large one that are those whose
+    /// groups, each by itself, take no more than one in `worth` of its cycles more than those of the first: to plan one takes as long as
+    /// all the rest.
+    fn near_to_first(
+        &self,
+        ir: &Ir,
+        all: Vec<[Ir; 2]>,
+        ops: usize,
+        cx: &mut PassCx<'_>,
+    ) -> Vec<[Ir; 2]> {
+        let count = all.len();
+        if ops <= self.repeat_ops || count < 2 {
+            return all;
+        }
+        let mut least = None;
+        let near = |[_, grouped]: &[Ir; 2]| {
+            let Some(cycles) = self.apart(grouped, cx) else {
+                return true;
+            };
+            let least = *least.get_or_insert(cycles);
+            cycles <= least.saturating_add(least / i64::try_from(self.worth.max(1)).unwrap_or(1))
+        };
+        let near: Vec<[Ir; 2]> = all.into_iter().filter(near).collect();
+        let left = count - near.len();
+        if left > 0 && cx.settings().remarks {
+            let text = format!(
+                "of {count} programs {left} were not compared whole, whose groups take over one in {} cycles more than those of the \
+                 first, each by itself: the function has more than {} ops, {ops}; `repeat-ops={ops}` compares them",
+                self.worth, self.repeat_ops
+            );
+            cx.remark(Diagnostic::remark(text).at(ir.loc(ir.root())));
+        }
+        near
     }
 
     /// A function grouped so that some groups have several results, if there are such.
@@ -464,7 +500,8 @@ impl Pass for ChooseGraph {
             let mut best: Option<(i64, Ir)> = None;
             // Where the groups that were chosen win by far, and functions are large, they are all that is planned of other programs.
             let mut grouped_alone = false;
-            for [open, grouped] in all {
+            let near = self.near_to_first(ir, all, ops, cx);
+            for [open, grouped] in near {
                 let mut made = Vec::new();
                 if !grouped_alone {
                     made.push(("rewritten", open.clone(), price(&open, cx)));

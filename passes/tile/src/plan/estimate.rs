@@ -62,6 +62,15 @@ pub(super) struct Ordered {
     cost: Cost,
 }
 
+/// Cycles of loads where a loop goes on: of tiles that it is the innermost loop of, with the most pieces that these are cut into, and
+/// of tiles of loops inside of it that begin again.
+#[derive(Clone, Copy, Default)]
+struct Ahead {
+    own: i64,
+    pieces: i64,
+    again: i64,
+}
+
 impl Ordered {
     /// Estimated cycles.
     pub(super) fn cycles(&self) -> i64 {
@@ -371,7 +380,7 @@ impl<'a> Estimate<'a> {
     /// Bytes of each operand's tiles; adds what loading or computing them takes.
     fn operands(&self, cycles: &mut Cost) -> Vec<Holder> {
         let mut holders = Vec::new();
-        let mut trips = vec![0i64; self.plan.order.len()];
+        let mut trips = vec![Ahead::default(); self.plan.order.len()];
         for (i, operand) in self.group.operands.iter().enumerate() {
             let strips = self.plan.strips.as_ref();
             let strips = strips.filter(|strips| strips.operands[i]);
@@ -440,9 +449,16 @@ impl<'a> Estimate<'a> {
             cycles.ahead = cycles.ahead.saturating_add(t.cycles / sums.max(1));
             cycles.first = cycles.first.saturating_add(t.first);
             for (k, loads) in trips[..moved.level].iter_mut().enumerate() {
-                let innermost = k + 1 == moved.level;
-                let once = if innermost { t.next.0 } else { t.next.1 };
-                *loads = loads.saturating_add(once.saturating_mul(moved.times));
+                if k + 1 < moved.level {
+                    let whole = t.next.1.saturating_mul(moved.times);
+                    loads.again = loads.again.saturating_add(whole);
+                    continue;
+                }
+                let own = t.next.0.saturating_mul(moved.times);
+                let starts = (t.starts / moved.count().max(1)).max(1);
+                let pieces = moved.engine.pieces(own, i64::MAX).max(starts);
+                loads.own = loads.own.saturating_add(own);
+                loads.pieces = loads.pieces.saturating_add(pieces);
             }
             cycles.starts = cycles.starts.saturating_add(t.starts);
             let issue = moved.engine.issue.saturating_mul(t.starts);
@@ -461,16 +477,36 @@ impl<'a> Estimate<'a> {
         holders
     }
 
-    /// Cycles that units wait for loads behind the first ones: given what is loaded where each loop goes on and those
-    /// inside of it begin again. Loads run one trip ahead: what takes longer than a trip, such as a tile of an outer loop
-    /// before the next one of an inner loop in the engine's queue, is waited for.
-    fn behind(&self, loads: &[i64], trip: i64) -> i64 {
+    /// Cycles that units wait for loads behind the first ones, given what is loaded where each loop goes on. Loads run one trip
+    /// ahead: what takes longer than a trip is waited for. Before what an inner loop loads, a tile of an outer one is loaded in
+    /// pieces, one in each trip of the inner loop (`insert-dma`'s `spread`); what begins again with the outer one is not.
+    fn behind(&self, loads: &[Ahead], trip: i64) -> i64 {
+        let Some(innermost) = loads.iter().rposition(|loads| loads.own > 0) else {
+            return 0;
+        };
+        let trips = |loops: &[usize]| {
+            let trips = loops.iter().map(|d| self.plan.space.trips(*d));
+            trips.fold(1, i64::saturating_mul)
+        };
+        let order = &self.plan.order;
+        let trip = trip.saturating_mul(trips(&order[innermost + 1..]));
+        let beyond = |cycles: i64| cycles.saturating_sub(trip).max(0);
+        let each = loads[innermost].own;
         let (mut sum, mut around) = (0i64, 1i64);
-        for (d, loads) in self.plan.order.iter().zip(loads) {
-            let trips = self.plan.space.trips(*d);
-            let times = around.saturating_mul(trips - 1);
-            sum = sum.saturating_add((loads - trip).max(0).saturating_mul(times));
-            around = around.saturating_mul(trips);
+        for (k, (d, loads)) in order.iter().zip(loads).enumerate() {
+            let own = self.plan.space.trips(*d);
+            let mut waits = beyond(loads.own.saturating_add(loads.again));
+            let pieces = match k < innermost {
+                true => loads.pieces.min(trips(&order[k + 1..=innermost])),
+                false => 1,
+            };
+            if pieces > 1 {
+                let piece = loads.own / pieces;
+                let spread = beyond(each.saturating_add(piece)).saturating_mul(pieces);
+                waits = waits.min(spread.saturating_add(beyond(loads.again)));
+            }
+            sum = sum.saturating_add(waits.saturating_mul(around.saturating_mul(own - 1)));
+            around = around.saturating_mul(own);
         }
         sum
     }

@@ -110,7 +110,7 @@ impl Analysis<'_> {
                     continue;
                 };
                 // Parts of one tensor that have no element in common, however often both run.
-                if self.are_disjoint(*value, operand) {
+                if self.are_disjoint(*value, operand) || self.extracts_beside(u.op, operand) {
                     continue;
                 }
                 let own = u.op == w.op && u.operand == w.operand;
@@ -306,17 +306,31 @@ impl Analysis<'_> {
 
     /// Whether two tensors lie in parts, as extracted before, that do not overlap.
     fn are_disjoint(&self, a: Value, b: Value) -> bool {
-        // The parts that a value lies in, the smallest one first.
-        let extracted = |value: Value| -> Vec<&Subset> {
-            let chain = std::iter::successors(Some(value), |v| self.before.get(v).copied());
-            let parts = chain.filter_map(|v| self.part.get(&v));
-            parts.map(|at| &self.extracted[*at]).collect()
-        };
-        let (a, b) = (extracted(a), extracted(b));
-        let apart = |a: &Subset, b: &Subset| {
-            self.same(a.whole, b.whole) && disjoint(&a.position, &b.position)
-        };
-        a.iter().any(|a| b.iter().any(|b| apart(a, b)))
+        let b: Vec<&Subset> = self.lies_in(b).collect();
+        let mut a = self.lies_in(a);
+        a.any(|a| b.iter().any(|b| self.are_apart(a, b)))
+    }
+
+    /// Whether an op extracts a part that has no element in common with one that a tensor lies in. Of the rest of the whole nothing is
+    /// read through the part.
+    fn extracts_beside(&self, op: OpId, value: Value) -> bool {
+        let known = self.known.get(&op);
+        let part = known.and_then(|known| known.subset_extraction(self.ir.op(op)));
+        part.is_some_and(|part| {
+            self.lies_in(value)
+                .any(|other| self.are_apart(&part, other))
+        })
+    }
+
+    fn are_apart(&self, a: &Subset, b: &Subset) -> bool {
+        self.same(a.whole, b.whole) && disjoint(&a.position, &b.position)
+    }
+
+    /// The parts that a value lies in, as extracted before, the smallest one first.
+    fn lies_in(&self, value: Value) -> impl Iterator<Item = &Subset> {
+        let chain = std::iter::successors(Some(value), |v| self.before.get(v).copied());
+        let parts = chain.filter_map(|v| self.part.get(&v));
+        parts.map(|at| &self.extracted[*at])
     }
 
     /// The extractions of the subset that `insertion` replaces.

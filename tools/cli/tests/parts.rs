@@ -95,7 +95,7 @@ fn network(seed: u64) -> (String, Vec<Vec<i64>>) {
     let (axis, channels) = (pick(&[1, 1, 1, 2, 3]), pick(&[16, 32]));
     let image = [1, 16, h, w];
     let x = net.argument(&image);
-    let (mut parts, mut results) = (Vec::new(), Vec::new());
+    let (mut parts, mut results, mut late) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..pick(&[2, 2, 3, 4]) {
         let to = if axis == 1 {
             pick(&[16, 16, 24, 32])
@@ -105,7 +105,7 @@ fn network(seed: u64) -> (String, Vec<Vec<i64>>) {
         let shape = [1, to, h, w];
         let kernel = pick(&[1, 3]);
         let same = (to, kernel, 1, kernel / 2);
-        let part = match pick(&[0, 0, 1, 1, 2, 3, 4, 5, 6]) {
+        let part = match pick(&[0, 0, 1, 1, 2, 3, 4, 5, 6, 7]) {
             0 => net.conv(&x, &image, same).0,
             1 => {
                 let times = [pick(&[1, 2]), pick(&[1, 2])];
@@ -134,6 +134,12 @@ fn network(seed: u64) -> (String, Vec<Vec<i64>>) {
                     ty(&half)
                 ));
                 results.push(net.conv(&pooled, &half, (16, kernel, 1, kernel / 2)));
+                y
+            }
+            // The same behind what reads all parts.
+            6 => {
+                let (y, from) = net.conv(&x, &image, same);
+                late.push((y.clone(), from, kernel));
                 y
             }
             // What computes another part.
@@ -165,6 +171,9 @@ fn network(seed: u64) -> (String, Vec<Vec<i64>>) {
         if layer + 1 == layers {
             results.push(net.conv(&all, &whole, (16, kernel, 1, kernel / 2)));
         }
+    }
+    for (part, shape, kernel) in late {
+        results.push(net.conv(&part, &shape, (16, kernel, 1, kernel / 2)));
     }
     let arguments = net.arguments.iter().enumerate();
     let arguments = arguments.map(|(k, shape)| format!("%a{k}: {}", ty(shape)));

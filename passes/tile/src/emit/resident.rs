@@ -14,13 +14,13 @@ use crate::placed::{Part, Placed};
 use crate::plan::Target;
 
 /// Writes all nests that compute a tensor into its home, each where it stands, and what loads other parts of it, before an op or the
-/// first nest that reads it near; gives the home, and the one behind each writer.
+/// first nest that reads it near; gives the home behind each writer and, if something is loaded, behind that: the last one is whole.
 pub(crate) fn write(
     func: &mut Ir,
     stays: &Resident,
     target: &Target<'_>,
     at_latest: Option<OpId>,
-) -> Option<(Value, Vec<Value>)> {
+) -> Option<Vec<Value>> {
     let emit = Emit::new(&stays.home);
     let made = stays.home.made().next()?;
     let at = At::start(&stays.home);
@@ -53,7 +53,7 @@ pub(crate) fn write(
         behind.push(whole);
     }
     if stays.brought.is_empty() {
-        return Some((home?, behind));
+        return Some(behind);
     }
     let first = at_latest.or_else(|| first_reader(func, stays))?;
     let mut b = Builder::new(func, Place::Before(first));
@@ -66,7 +66,8 @@ pub(crate) fn write(
     for brought in &stays.brought {
         whole = bring(&mut b, brought, whole, space);
     }
-    Some((whole, behind))
+    behind.push(whole);
+    Some(behind)
 }
 
 /// Work on a home by a stage that computes some of it, with those dimensions in several of which the stage's result has several.
@@ -184,15 +185,21 @@ pub(crate) fn load(func: &mut Ir, stays: &Resident) -> Option<Value> {
 }
 
 /// Lets what loads a part of a tensor that lies in near memory take it from there; of a tensor that is a part of it and begins at a
-/// place, if one is given.
-pub(crate) fn read(
-    func: &mut Ir,
-    stays: &Resident,
-    home: Option<Value>,
-    of: Option<(Value, &[i64])>,
-) {
-    let (Some(home), Some(made)) = (home, stays.home.made().next()) else {
+/// place, if one is given. Of the homes behind all that writes into it each reads the last one before it: what stands there of its own
+/// is the same in all of them, and none is kept for it.
+pub(crate) fn read(func: &mut Ir, stays: &Resident, homes: &[Value], of: Option<(Value, &[i64])>) {
+    let (Some(first), Some(made)) = (homes.first(), stays.home.made().next()) else {
         return;
+    };
+    let before = |func: &Ir, op: OpId| {
+        let mut homes = homes.iter().rev();
+        let found = homes.find(|home| {
+            let block = func.owner(**home).and_then(|owner| func.block_of(owner));
+            let reader = block.and_then(|block| func.ancestor_in(op, block));
+            let both = func.owner(**home).zip(reader);
+            both.is_some_and(|(owner, reader)| func.is_before(owner, reader))
+        });
+        *found.unwrap_or(first)
     };
     let placed = Placed::of(&stays.home.plan.tiles[made.operand]);
     let (value, placed) = match of {
@@ -204,7 +211,7 @@ pub(crate) fn read(
     };
     let readers = func.uses(value).map(|u| u.op);
     for op in readers.collect::<Vec<OpId>>() {
-        if func.owner(home) == Some(op) {
+        if homes.iter().any(|home| func.owner(*home) == Some(op)) {
             continue;
         }
         // What is loaded into the home of another tensor comes from far memory.
@@ -213,6 +220,7 @@ pub(crate) fn read(
             continue;
         };
         if let Some(part) = part(func, &placed, &read) {
+            let home = before(func, op);
             let mut b = Builder::new(func, Place::Before(op));
             b.loc = b.ir.loc(op);
             let value = b.add(ExtractSlice {

@@ -77,23 +77,19 @@ pub(crate) fn behind(func: &mut Ir, op: OpId, value: Value) {
     }
 }
 
-/// A part of a tensor that stays, which nests read by themselves that are not written yet, and the home that it lies in.
+/// A part of a tensor that stays, which nests read by themselves that are not written yet, and the home that it lies in behind each
+/// that writes into it.
 pub(super) struct Pending<'a> {
     stays: &'a Resident,
     value: Value,
     at: &'a [i64],
-    home: Value,
+    homes: Vec<Value>,
 }
 
 /// Lets who reads parts of tensors that stay by themselves read them there: all nests are written.
 pub(super) fn read_parts(func: &mut Ir, pending: &[Pending<'_>]) {
     for part in pending {
-        resident::read(
-            func,
-            part.stays,
-            Some(part.home),
-            Some((part.value, part.at)),
-        );
+        resident::read(func, part.stays, &part.homes, Some((part.value, part.at)));
     }
 }
 
@@ -112,23 +108,23 @@ pub(super) fn settle_in<'a>(
     for (.., ops) in &stays.writers {
         done.extend(ops);
     }
-    let (home, behind) = written.unzip();
-    resident::read(func, stays, home, None);
+    let homes = written.unwrap_or_default();
+    let whole = homes.last().copied();
+    resident::read(func, stays, whole.as_slice(), None);
     if copies {
         return Vec::new();
     }
     done.extend(&stays.copied);
     // What else reads it, reads it in far memory.
     if !only_for(func, stays.value, done) {
-        resident::store(func, stays, home, done);
+        resident::store(func, stays, whole, done);
     }
-    let behind = behind.unwrap_or_default();
     let parts = stays.shared.iter().filter_map(|(value, at, writers)| {
         Some(Pending {
             stays,
             value: *value,
             at,
-            home: *behind.get(writers.checked_sub(1)?)?,
+            homes: homes.get(writers.checked_sub(1)?..)?.to_vec(),
         })
     });
     parts.collect()
@@ -154,7 +150,7 @@ fn read_before(func: &Ir, stays: &Resident, done: &HashSet<OpId>) -> Option<OpId
 /// Loads a tensor once for all nests that read it near, which are written.
 pub(super) fn load_once(func: &mut Ir, stays: &Resident) {
     let home = resident::load(func, stays);
-    resident::read(func, stays, home, None);
+    resident::read(func, stays, home.as_slice(), None);
 }
 
 /// Erases what nobody uses any more: producers that were taken into tiles.

@@ -313,6 +313,13 @@ impl Loaded {
 }
 
 impl Stage {
+    /// Gives a stage and all that compute for it.
+    fn walk(&self, visit: &mut dyn FnMut(&Stage)) {
+        visit(self);
+        let parts = self.made().flat_map(|made| &made.parts);
+        parts.for_each(|part| part.walk(visit));
+    }
+
     /// Cycles of loads in loops of its own, inside of which nothing else computes: where stages wait for one another, no other
     /// one has work meanwhile. What has one slot is waited for in any case.
     fn streamed(&self) -> i64 {
@@ -329,6 +336,32 @@ impl Stage {
         let loads = loads.fold(0, i64::saturating_add);
         loads.min(plan.cost.load - plan.cost.first)
     }
+}
+
+/// What a nest takes longer where its segments, each with producers of its own, run one after the other: loads of one are not beside
+/// what others compute, but for the first tile.
+fn segments_in_turn(root: &Stage) -> i64 {
+    let trips: i64 = root.segments.iter().map(|segment| segment.trips).sum();
+    let longest = |[load, compute, store]: [i64; 3]| load.max(compute).max(store);
+    let own = serial(root);
+    let own = [own.load, own.compute, own.store];
+    let (mut sum, mut all) = (0i64, [0i64; 3]);
+    for segment in &root.segments {
+        let part = |cycles: i64| cycles.saturating_mul(segment.trips) / trips.max(1);
+        let mut work = own.map(part);
+        let mut add = |stage: &Stage| {
+            let cost = serial(stage);
+            work[0] = work[0].saturating_add(cost.load);
+            work[1] = work[1].saturating_add(cost.compute);
+        };
+        let parts = segment.made.iter().flat_map(|made| &made.parts);
+        parts.for_each(|part| part.walk(&mut add));
+        sum = sum.saturating_add(longest(work));
+        for (all, own) in all.iter_mut().zip(work) {
+            *all = all.saturating_add(own);
+        }
+    }
+    sum.saturating_sub(longest(all)).max(0)
 }
 
 /// Cycles of the units of a pipeline.
@@ -502,6 +535,9 @@ pub(super) fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> 
     let more = cost.compute.saturating_add(waits) - cost.taken();
     if in_turn && waits > 0 && more > 0 {
         cost.exposed = cost.exposed.saturating_add(more);
+    }
+    if several && !cost.in_order && root.segments.len() > 1 {
+        cost.exposed = cost.exposed.saturating_add(segments_in_turn(root));
     }
     let late = late(root, &held);
     for (i, held) in held.iter().enumerate() {

@@ -320,6 +320,19 @@ impl Stage {
         parts.for_each(|part| part.walk(visit));
     }
 
+    /// Cycles of all that it loads, as it stays now.
+    fn loads(&self, cx: &Context<'_>) -> i64 {
+        let plan = &self.plan;
+        let operands = self.group.operands.iter().enumerate();
+        let loaded = operands.filter(|(_, o)| !o.made && !o.near && o.inner.is_none());
+        let cycles = loaded.filter_map(|(i, operand)| {
+            let with = (cx.ir.ty(operand.source).elem(), cx.budget);
+            let level = plan.level(i).min(plan.order.len());
+            Some(hold(&self.group, cx.target, plan, i, level, with)?.load)
+        });
+        cycles.fold(0, i64::saturating_add)
+    }
+
     /// Cycles of loads in loops of its own, inside of which nothing else computes: where stages wait for one another, no other
     /// one has work meanwhile. What has one slot is waited for in any case.
     fn streamed(&self) -> i64 {
@@ -340,19 +353,21 @@ impl Stage {
 
 /// What a nest takes longer where its segments, each with producers of its own, run one after the other: loads of one are not beside
 /// what others compute, but for the first tile.
-fn segments_in_turn(root: &Stage) -> i64 {
+pub(super) fn segments_in_turn(cx: &Context<'_>, root: &Stage) -> i64 {
+    if root.segments.len() < 2 {
+        return 0;
+    }
     let trips: i64 = root.segments.iter().map(|segment| segment.trips).sum();
     let longest = |[load, compute, store]: [i64; 3]| load.max(compute).max(store);
     let own = serial(root);
-    let own = [own.load, own.compute, own.store];
+    let own = [root.loads(cx), own.compute, own.store];
     let (mut sum, mut all) = (0i64, [0i64; 3]);
     for segment in &root.segments {
         let part = |cycles: i64| cycles.saturating_mul(segment.trips) / trips.max(1);
         let mut work = own.map(part);
         let mut add = |stage: &Stage| {
-            let cost = serial(stage);
-            work[0] = work[0].saturating_add(cost.load);
-            work[1] = work[1].saturating_add(cost.compute);
+            work[0] = work[0].saturating_add(stage.loads(cx));
+            work[1] = work[1].saturating_add(serial(stage).compute);
         };
         let parts = segment.made.iter().flat_map(|made| &made.parts);
         parts.for_each(|part| part.walk(&mut add));
@@ -536,8 +551,8 @@ pub(super) fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> 
     if in_turn && waits > 0 && more > 0 {
         cost.exposed = cost.exposed.saturating_add(more);
     }
-    if several && !cost.in_order && root.segments.len() > 1 {
-        cost.exposed = cost.exposed.saturating_add(segments_in_turn(root));
+    if !cost.in_order {
+        cost.apart = segments_in_turn(cx, root);
     }
     let late = late(root, &held);
     for (i, held) in held.iter().enumerate() {

@@ -4,7 +4,7 @@ use tir::Name;
 use tir_accel::machine::SpaceInfo;
 
 use super::Stage;
-use super::cost::{Loaded, each, used};
+use super::cost::{Loaded, each, segments_in_turn, used};
 use super::stage::Context;
 use crate::group::Input;
 use crate::plan::{Cost, Hold, Holder, hold};
@@ -125,6 +125,9 @@ pub(super) fn keep(cx: &Context<'_>, root: &mut Stage, cost: &mut Cost, most: Op
         let places: Vec<(usize, usize)> = chosen.iter().map(|j| all[*j].place).collect();
         all.retain(|own| !places.contains(&own.place));
         *cost = then;
+        if !cost.in_order {
+            cost.apart = segments_in_turn(cx, root);
+        }
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Cost {
     pub issue: i64,
     /// Transfers that wait for a tile to be used, and the reverse.
     pub exposed: i64,
+    /// What segments take longer that run one after the other.
+    pub apart: i64,
     /// What is taken off loads where several stages read one tensor that stays, though none of them loads it.
     pub taken_off: i64,
     /// Whether all is done one after the other.
@@ -69,6 +71,7 @@ impl Cost {
             (&mut self.issue, other.issue),
             (&mut self.starts, other.starts),
             (&mut self.exposed, other.exposed),
+            (&mut self.apart, other.apart),
             (&mut self.taken_off, other.taken_off),
         ];
         for (sum, cycles) in pairs {
@@ -106,7 +109,7 @@ impl Cost {
             // Nothing is waited for.
             return self.work().saturating_add(starts);
         }
-        let parts = [starts, self.first, self.last, self.exposed];
+        let parts = [starts, self.first, self.last, self.exposed, self.apart];
         parts.into_iter().fold(self.work(), i64::saturating_add)
     }
 
@@ -126,7 +129,7 @@ impl Cost {
             .max(sum(&[load, self.trip, self.last]))
             .max(sum(&[first, self.tile, self.store]))
             .saturating_sub(longest);
-        let beside = sum(&[self.taken(), ends, self.exposed]);
+        let beside = sum(&[self.taken(), ends, self.exposed, self.apart]);
         // Never longer than one after the other.
         let serial = sum(&[self.compute, load, self.store, self.issue]);
         let starts = self.starts.saturating_mul(scalar);

@@ -9,11 +9,14 @@
 //!
 //! The estimate only orders divisions. All arithmetic saturates: what is too large is never chosen.
 
+mod behind;
 mod units;
 
 pub(super) use units::OnUnit;
 
 use std::sync::Arc;
+
+use behind::Ahead;
 
 use super::cost::Cost;
 use super::lanes::{Lanes, shared};
@@ -60,15 +63,6 @@ pub(super) struct Ordered {
     single: Vec<bool>,
     cycles: i64,
     cost: Cost,
-}
-
-/// Cycles of loads where a loop goes on: of tiles that it is the innermost loop of, with the most pieces that these are cut into, and
-/// of tiles of loops inside of it that begin again.
-#[derive(Clone, Copy, Default)]
-struct Ahead {
-    own: i64,
-    pieces: i64,
-    again: i64,
 }
 
 impl Ordered {
@@ -458,6 +452,7 @@ impl<'a> Estimate<'a> {
                 let starts = (t.starts / moved.count().max(1)).max(1);
                 let pieces = moved.engine.pieces(own, i64::MAX).max(starts);
                 loads.own = loads.own.saturating_add(own);
+                loads.starts = loads.starts.saturating_add(starts);
                 loads.pieces = loads.pieces.saturating_add(pieces);
             }
             cycles.starts = cycles.starts.saturating_add(t.starts);
@@ -475,40 +470,6 @@ impl<'a> Estimate<'a> {
                 .saturating_add(self.behind(&trips, cycles.trip));
         }
         holders
-    }
-
-    /// Cycles that units wait for loads behind the first ones, given what is loaded where each loop goes on. Loads run one trip
-    /// ahead: what takes longer than a trip is waited for. Before what an inner loop loads, a tile of an outer one is loaded in
-    /// pieces, one in each trip of the inner loop (`insert-dma`'s `spread`); what begins again with the outer one is not.
-    fn behind(&self, loads: &[Ahead], trip: i64) -> i64 {
-        let Some(innermost) = loads.iter().rposition(|loads| loads.own > 0) else {
-            return 0;
-        };
-        let trips = |loops: &[usize]| {
-            let trips = loops.iter().map(|d| self.plan.space.trips(*d));
-            trips.fold(1, i64::saturating_mul)
-        };
-        let order = &self.plan.order;
-        let trip = trip.saturating_mul(trips(&order[innermost + 1..]));
-        let beyond = |cycles: i64| cycles.saturating_sub(trip).max(0);
-        let each = loads[innermost].own;
-        let (mut sum, mut around) = (0i64, 1i64);
-        for (k, (d, loads)) in order.iter().zip(loads).enumerate() {
-            let own = self.plan.space.trips(*d);
-            let mut waits = beyond(loads.own.saturating_add(loads.again));
-            let pieces = match k < innermost {
-                true => loads.pieces.min(trips(&order[k + 1..=innermost])),
-                false => 1,
-            };
-            if pieces > 1 {
-                let piece = loads.own / pieces;
-                let spread = beyond(each.saturating_add(piece)).saturating_mul(pieces);
-                waits = waits.min(spread.saturating_add(beyond(loads.again)));
-            }
-            sum = sum.saturating_add(waits.saturating_mul(around.saturating_mul(own - 1)));
-            around = around.saturating_mul(own);
-        }
-        sum
     }
 
     /// Bytes of the results' tiles; adds what storing them takes.

@@ -530,7 +530,7 @@ impl Candidate {
         all
     }
     /// The first and the last of the nests in its life or concerned otherwise, by number.
-    fn all_of_its_life(&self) -> (usize, usize) {
+    fn span(&self) -> (usize, usize) {
         let concerned = concerned(self).into_iter();
         concerned.fold(self.life, |(last, first), n| (last.min(n), first.max(n)))
     }

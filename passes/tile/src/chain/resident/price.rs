@@ -16,7 +16,7 @@ impl Planner<'_> {
     /// The same of the nests that a tensor which stays concerns, and of some around them, whose loads and stores run beside
     /// theirs: what tells two ways in which it may stay apart, in no more time where there are more nests.
     pub(super) fn around(&self, state: &State, candidate: &Candidate) -> i64 {
-        let (last, first) = candidate.all_of_its_life();
+        let (last, first) = candidate.span();
         let to = (first + REACH + 1).min(state.nests.len());
         self.worth(&self.played(state, last.saturating_sub(REACH)..to, false))
     }

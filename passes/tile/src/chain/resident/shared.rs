@@ -21,7 +21,7 @@ use crate::parts::{Part, parts};
 /// What groups read, each once in the order in which they do: the value, what it is put together from, and the same with what is
 /// copied as it is for what is copied; and by the first part of these.
 #[derive(Default)]
-pub(super) struct Read {
+pub(super) struct AllRead {
     all: Vec<(Value, Vec<Part>, Vec<Part>)>,
     of: HashMap<Value, Vec<usize>>,
 }
@@ -137,8 +137,8 @@ pub(super) fn with_parts(plain: &[Candidate], sharing: &[Candidate]) -> [Vec<Can
 
 impl Planner<'_> {
     /// All that groups read, by what it is put together from.
-    pub(super) fn all_read(&self) -> Read {
-        let mut found = Read::default();
+    pub(super) fn all_read(&self) -> AllRead {
+        let mut found = AllRead::default();
         let mut seen = HashSet::new();
         for source in self.read(&HashSet::new()) {
             if !seen.insert(source) {
@@ -162,7 +162,7 @@ impl Planner<'_> {
     pub(super) fn shared(
         &self,
         nests: &[Rc<Nest>],
-        read: &Read,
+        read: &AllRead,
         value: Value,
         of: &[Part],
     ) -> Vec<Shared> {

@@ -127,7 +127,7 @@ impl Planner<'_> {
             return Err("it is larger than near memory".into());
         }
         // Those that the nests which are planned again may read.
-        let (last, first) = candidate.all_of_its_life();
+        let (last, first) = candidate.span();
         let mut homes: Homes = state
             .homes
             .iter()

@@ -14,7 +14,7 @@ use super::stage::Context;
 use super::{Made, Stage};
 use crate::group::Input;
 use crate::layout::Tile;
-use crate::plan::{Cost, Holder, Plan, Target, boxes, excess, fit, hold, near_bytes};
+use crate::plan::{Cost, Hold, Holder, Plan, Target, boxes, excess, fit, hold, near_bytes};
 
 /// Cycles of a plan's points that no unit computes: those of the thread, which starts all else.
 pub(super) fn by_thread(plan: &Plan) -> i64 {
@@ -320,16 +320,25 @@ impl Stage {
         parts.for_each(|part| part.walk(visit));
     }
 
-    /// Cycles of all that it loads, as it stays now.
-    fn loads(&self, cx: &Context<'_>) -> i64 {
+    /// What it loads itself, and how each of that stays now.
+    pub(super) fn own_loads<'s>(
+        &'s self,
+        cx: &'s Context<'_>,
+    ) -> impl Iterator<Item = (Value, Hold)> + 's {
         let plan = &self.plan;
         let operands = self.group.operands.iter().enumerate();
         let loaded = operands.filter(|(_, o)| !o.made && !o.near && o.inner.is_none());
-        let cycles = loaded.filter_map(|(i, operand)| {
+        loaded.filter_map(|(i, operand)| {
             let with = (cx.ir.ty(operand.source).elem(), cx.budget);
             let level = plan.level(i).min(plan.order.len());
-            Some(hold(&self.group, cx.target, plan, i, level, with)?.load)
-        });
+            let found = hold(&self.group, cx.target, plan, i, level, with);
+            Some((operand.source, found?))
+        })
+    }
+
+    /// Cycles of all that.
+    fn loads(&self, cx: &Context<'_>) -> i64 {
+        let cycles = self.own_loads(cx).map(|(_, found)| found.load);
         cycles.fold(0, i64::saturating_add)
     }
 

@@ -16,7 +16,7 @@ use tir_tensor::Generic;
 use super::Stage;
 use super::cost::priced;
 use super::stage::Context;
-use crate::plan::{Cost, hold};
+use crate::plan::Cost;
 
 /// A nest, as its neighbours see it.
 pub(super) struct Played {
@@ -112,22 +112,12 @@ fn queued(stage: &Stage) -> bool {
 
 /// What a stage and all that compute for it load.
 fn all_loads(cx: &Context<'_>, stage: &Stage, loads: &mut Vec<Load>) {
-    for (number, operand) in stage.group.operands.iter().enumerate() {
-        if operand.made || operand.near || operand.inner.is_some() {
-            continue;
-        }
-        let with = (cx.ir.ty(operand.source).elem(), cx.budget);
-        let level = stage.plan.level(number).min(stage.plan.order.len());
-        let found = hold(&stage.group, cx.target, &stage.plan, number, level, with);
-        if let Some(found) = found {
-            loads.push(Load {
-                source: operand.source,
-                first: found.first,
-                rest: found.load.saturating_sub(found.first).max(0),
-                bytes: found.holder.bytes,
-            });
-        }
-    }
+    loads.extend(stage.own_loads(cx).map(|(source, found)| Load {
+        source,
+        first: found.first,
+        rest: found.load.saturating_sub(found.first).max(0),
+        bytes: found.holder.bytes,
+    }));
     for made in stage.made() {
         for part in &made.parts {
             all_loads(cx, part, loads);

@@ -7,8 +7,9 @@
 //!
 //! *Terms.* What is **streamed** is a buffer of which each iteration of a nest uses another tile, in turn, each loaded
 //! some iterations ahead (`prefetch`). A **nest** is a loop of the function's own block with the loops in it, and has the
-//! number that it has among those. Its **time** is that of the queue that works longest in it (`busy`), the **slack** of
-//! an engine what is left of that, its **excess** what it works longer than all others.
+//! number that it has among those. Its **time** is that of the queue that works longest in it (`busy`), or of the thread
+//! where that computes for longer, as queues go on with what was started before. The **slack** of an engine is what is left of
+//! that, its **excess** what it works longer than all others.
 //!
 //! How many tiles of which buffer go where is decided here from these times and from the memory that is free while
 //! each nest runs; whether that fits is for `plan-memory` to say.
@@ -30,7 +31,7 @@ use crate::multi_buffer::BUFFER;
 use crate::prefetch::{early_branch, first_behind_loads, place};
 use crate::preload::{FIRST, computed_behind, done, site_of, takes_before};
 use crate::staging::space;
-use crate::work::{Branches, Busy, busy};
+use crate::work::{Branches, Busy, Works, busy};
 
 /// The nests before its own at most that tiles of a nest are loaded in: one of `tile` is several where borders are filled or pipelines drain.
 const REACH: usize = 32;
@@ -78,7 +79,7 @@ pub(crate) struct Streamed {
     /// How many iterations ahead.
     ahead: i64,
     /// The engine of a tile's load, and its cycles.
-    load: (Name, i64),
+    load: (Works, i64),
     /// What the read takes from outside of its loops.
     outer: Vec<Value>,
 }
@@ -276,7 +277,7 @@ struct Nest {
     op: OpId,
     /// What may write memory.
     since: Vec<OpId>,
-    /// Cycles of its queues, its first loads included.
+    /// Cycles of its queues and of the thread, its first loads included.
     busy: Busy,
     /// Whether loads of others can be started in it.
     takes: bool,
@@ -290,7 +291,7 @@ struct Nest {
 
 impl Nest {
     /// Cycles that an engine has for others while it runs.
-    fn within(&self, engine: Name) -> i64 {
+    fn within(&self, engine: Works) -> i64 {
         let time = self.busy.values().copied().max().unwrap_or(0);
         match self.takes {
             true => time - self.busy.get(&engine).copied().unwrap_or(0),
@@ -305,10 +306,9 @@ impl Nest {
     /// or of those behind it.
     fn drain(&self, ir: &Ir, machine: &MachineInfo, behind: &[OpId]) -> i64 {
         let all = site_of(ir, self.op).map_or(1, |site| total(&site.nest).max(1));
-        let units = machine
-            .units
-            .iter()
-            .filter_map(|unit| self.busy.get(&unit.name));
+        let units = machine.units.iter().map(|unit| Works::Queue(unit.name));
+        let units = units.chain([Works::Thread]);
+        let units = units.filter_map(|unit| self.busy.get(&unit));
         let computed = units.copied().max().unwrap_or(0) * 2.min(all) / all;
         let stored = |ops: &[OpId]| {
             let of = |op: &OpId| busy(ir, machine, *op, Branches::Often);
@@ -318,7 +318,7 @@ impl Nest {
         let inside = ir.walk_below(self.op);
         computed + stored(&inside).max(stored(behind))
     }
-    fn excess(&self, engine: Name) -> i64 {
+    fn excess(&self, engine: Works) -> i64 {
         let others = self.busy.iter().filter(|(queue, _)| **queue != engine);
         let others = others.map(|(_, cycles)| *cycles).max().unwrap_or(0);
         self.busy.get(&engine).copied().unwrap_or(0) - others
@@ -409,7 +409,7 @@ pub(crate) fn choose(ir: &Ir, machine: &MachineInfo, streamed: &[Streamed]) -> V
 }
 
 /// The nests of a function, with what is free beside its buffers; `None` if that cannot be told, as with
-/// branches between blocks, or the thread computes in one: then queues wait for it, too.
+/// branches between blocks, or something in one is done by no queue and is no computation of the thread's.
 fn account(ir: &Ir, machine: &MachineInfo) -> Option<Vec<Nest>> {
     let mut blocks = ir.regions(ir.root()).flat_map(|region| ir.blocks(region));
     if blocks.next().is_none() || blocks.next().is_some() {
@@ -427,7 +427,7 @@ fn account(ir: &Ir, machine: &MachineInfo) -> Option<Vec<Nest>> {
         if !looped {
             continue;
         }
-        if !queued(ir, machine, op) {
+        if !is_known(ir, machine, op) {
             return None;
         }
         let wait = out.last().map_or(0, |last: &Nest| {
@@ -460,8 +460,8 @@ fn account(ir: &Ir, machine: &MachineInfo) -> Option<Vec<Nest>> {
     Some(out)
 }
 
-/// Whether queues do all that a nest does.
-fn queued(ir: &Ir, machine: &MachineInfo, nest: OpId) -> bool {
+/// Whether queues do all that a nest does, or the thread computes it.
+fn is_known(ir: &Ir, machine: &MachineInfo, nest: OpId) -> bool {
     done(ir, nest).into_iter().all(|op| {
         let free = ir.is_pure(op) || ir.is::<Alloc>(op) || ended(ir, op).is_some();
         // What an engine fills is a transfer, too.

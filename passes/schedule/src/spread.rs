@@ -34,12 +34,13 @@ use crate::index::{Counter, copy, guard, indices, linear, total};
 use crate::insert_dma::each;
 use crate::prefetch::{EARLY, is_single, only_loads};
 use crate::staging::space;
-use crate::work::{Branches, busy};
+use crate::work::{Branches, Works, busy};
 
 /// Cycles of the units for the calls that an op always makes, or that are below it; 0 if that is not known.
 fn units(ir: &Ir, machine: &MachineInfo, op: OpId) -> i64 {
     let all = busy(ir, machine, op, Branches::Least);
-    let units = machine.units.iter().filter_map(|unit| all.get(&unit.name));
+    let units = machine.units.iter();
+    let units = units.filter_map(|unit| all.get(&Works::Queue(unit.name)));
     units.fold(0, |sum, cycles| sum.saturating_add(*cycles))
 }
 

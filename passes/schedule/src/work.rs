@@ -1,4 +1,5 @@
-//! How long queues work for ops: transfers on engines, calls on units, those in loops as often as they run.
+//! How long queues work for ops: transfers on engines, calls on units, those in loops as often as they run; and how long the
+//! thread computes.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +8,25 @@ use tir_accel::machine::EngineInfo;
 use tir_accel::transfer::Pattern;
 use tir_accel::{Apply, Call, DmaStart, MachineInfo};
 use tir_loop::{For, If};
+use tir_tensor::Generic;
 
 use crate::index::{Counter, total};
+use crate::insert_dma::filled;
 use crate::multi_buffer::nest_of;
 use crate::range::Facts;
 use crate::transfer::Transfer;
 
-/// Cycles by queue.
-pub(crate) type Busy = BTreeMap<Name, i64>;
+/// Who works for an op.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Works {
+    /// The queue of an engine or a unit.
+    Queue(Name),
+    /// The thread, which computes what no unit does.
+    Thread,
+}
+
+/// Cycles by who works.
+pub(crate) type Busy = BTreeMap<Works, i64>;
 
 /// What branches count for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,7 +41,7 @@ pub(crate) enum Branches {
 /// Iterations of the loops around a branch that are looked at to tell how often each way is gone.
 const SAMPLES: i64 = 128;
 
-/// Cycles that queues work for an op and what is below it; what is not known counts for nothing.
+/// Cycles that queues work, and the thread computes, for an op and what is below it; what is not known counts for nothing.
 pub(crate) fn busy(ir: &Ir, machine: &MachineInfo, op: OpId, branches: Branches) -> Busy {
     if let Some(own) = one(ir, machine, op) {
         return BTreeMap::from([own]);
@@ -56,7 +68,7 @@ pub(crate) fn busy(ir: &Ir, machine: &MachineInfo, op: OpId, branches: Branches)
         return out;
     };
     let mut other = ways.next().unwrap_or_default();
-    let queues: Vec<Name> = out.keys().chain(other.keys()).copied().collect();
+    let queues: Vec<Works> = out.keys().chain(other.keys()).copied().collect();
     let taken = match branches {
         Branches::Least => 0,
         Branches::Often if queues.is_empty() => 0,
@@ -109,20 +121,31 @@ fn taken(ir: &Ir, branch: OpId, condition: Value) -> i64 {
     sum * SAMPLES / (2 * samples)
 }
 
-/// The queue of an op that starts work, and its cycles there.
-fn one(ir: &Ir, machine: &MachineInfo, op: OpId) -> Option<(Name, i64)> {
+/// The queue of an op that starts work, or the thread that computes it, and its cycles there.
+fn one(ir: &Ir, machine: &MachineInfo, op: OpId) -> Option<(Works, i64)> {
     if let Some(call) = ir.get::<Call>(op) {
         let mut known = machine.intrinsics.iter();
         let called = known.find(|intrinsic| intrinsic.name == call.callee.0)?;
-        return Some((called.unit, called.cycles));
+        return Some((Works::Queue(called.unit), called.cycles));
     }
     if let Some(apply) = ir.get::<Apply>(op) {
         let mut known = machine.vectors.iter();
         let unit = known.find(|vector| vector.name == apply.vector.0)?;
-        return Some((unit.unit, unit.nest_cycles(ir, &apply.nest()).ok()?));
+        let cycles = unit.nest_cycles(ir, &apply.nest()).ok()?;
+        return Some((Works::Queue(unit.unit), cycles));
+    }
+    // What an engine fills is a transfer.
+    if let Some(nest) = ir
+        .get::<Generic>(op)
+        .filter(|_| filled(ir, machine, op).is_none())
+    {
+        let cycles = machine.thread_cycles(nest.point_work(ir));
+        let cycles = i64::try_from(cycles).unwrap_or(i64::MAX);
+        let points = nest.domain(ir).ok()?.into_iter();
+        return Some((Works::Thread, points.fold(cycles, i64::saturating_mul)));
     }
     let (engine, pattern) = moves(ir, machine, op)?;
-    Some((engine.name, cycles(engine, &pattern)))
+    Some((Works::Queue(engine.name), cycles(engine, &pattern)))
 }
 
 /// The engine that an op's transfer goes through, and its pattern.

@@ -30,7 +30,8 @@ pub(super) fn pipelines(cx: &Context<'_>, root: &Stage) -> Vec<Stage> {
         return all;
     }
     let settles = i64::from(root.settles());
-    for turns in [TURNS, FILLED] {
+    // Of those that take as long the one with more places: what is written waits for no reader of the trip before.
+    for turns in [FILLED, TURNS] {
         all.extend(pipelined(cx, root, turns + settles));
     }
     let mut across: Vec<Stage> = all.iter().filter_map(across).collect();

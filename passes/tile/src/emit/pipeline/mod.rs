@@ -439,11 +439,17 @@ impl<'a> Pipe<'a> {
                         at.loaded[*operand] = Some(carried[rooted + tile]);
                     }
                     let dests = carried[own.clone()].to_vec();
-                    // Blocks are spread evenly over the steps.
+                    // Blocks are spread evenly over the steps: what others read in the next trip as early as they may be, what only
+                    // reads as late. Units work in order, and what stands behind a block that waits for a reader's waits, too.
                     let step = OpFoldResult::Value(step);
-                    let first = step.times(b, count).floor_div(b, steps).plus(b, start);
-                    let next = step.plus(b, 1).times(b, count).floor_div(b, steps);
-                    let end = next.plus(b, start).value(b);
+                    let up = if node.writes.is_some() { steps - 1 } else { 0 };
+                    let before = |b: &mut Builder<'_>, step: OpFoldResult| {
+                        let blocks = step.times(b, count).plus(b, up);
+                        blocks.floor_div(b, steps).plus(b, start)
+                    };
+                    let first = before(b, step);
+                    let next = step.plus(b, 1);
+                    let end = before(b, next).value(b);
                     let some = when(b, active[number], dests, &mut |b, dests| {
                         several(b, each, dests, &mut |b, block, dests| {
                             let block = first.plus(b, block);

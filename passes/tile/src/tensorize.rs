@@ -1,12 +1,14 @@
 //! `tensorize`: puts calls of intrinsics in place of generics on tiles whose behaviour is theirs, and
 //! nests of vector units in place of those whose region they compute.
 
-use tir::{At, Attr, Builder, Diagnostic, Ir, Name, OpId, Rets, Sym, Value};
+use tir::{AffineExpr, AffineMap, At, Attr, Builder, Diagnostic, Ir, Name, OpId, Rets, Sym, Value};
 use tir_accel::machine::IntrinsicInfo;
 use tir_accel::vector::VectorInfo;
 use tir_accel::{Apply, Call, Yield};
+use tir_arith::OpFoldResult;
 use tir_tensor::{Generic, InsertSlice};
 
+use crate::emit::slice::Slice;
 use crate::matching::{Behaviour, Exact, match_exact};
 use crate::near::{Side, is_far, side};
 use crate::plan::Target;
@@ -51,6 +53,12 @@ pub fn tensorize(func: &mut Ir, target: &Target<'_>) -> Tensorized {
         let engine = meant.is_some_and(|by| target.info.engine(Name::new(by)).is_some());
         if is_far(func, op) || engine {
             out.left += 1;
+            continue;
+        }
+        if exact(func, &generic, target).0.is_none()
+            && without_ones(func, op, &generic, target).is_some()
+        {
+            out.made += 1;
             continue;
         }
         let called = exact(func, &generic, target);
@@ -98,6 +106,67 @@ pub fn tensorize(func: &mut Ir, target: &Target<'_>) -> Tensorized {
         }
     }
     out
+}
+
+/// Calls an intrinsic for a generic on tiles that have dimensions of one element which the intrinsic's operands lack, on the same
+/// tiles without those; `None` if there is no such intrinsic. What vector units compute they compute with them.
+fn without_ones(func: &mut Ir, op: OpId, generic: &Generic, target: &Target<'_>) -> Option<()> {
+    let domain = generic.domain(func).ok()?;
+    if target.vector(func, generic).is_some() {
+        return None;
+    }
+    let kept: Vec<usize> = (0..domain.len()).filter(|d| domain[*d] != 1).collect();
+    let renamed = (0..domain.len()).map(|d| match kept.iter().position(|k| *k == d) {
+        Some(at) => AffineExpr::Dim(at),
+        None => AffineExpr::Const(0),
+    });
+    let renamed = AffineMap::new(kept.len(), renamed.collect());
+    let (mut slices, mut maps, mut less) = (Vec::new(), Vec::new(), false);
+    for (value, map) in generic.operands().zip(&generic.indexing_maps) {
+        let shape = func.ty(value).shape()?.to_vec();
+        let dims = (0..shape.len()).filter(|t| shape[*t] != 1);
+        let dims: Vec<usize> = dims.collect();
+        less |= dims.len() < shape.len();
+        let own: Vec<i64> = dims.iter().map(|t| shape[*t]).collect();
+        let start = vec![OpFoldResult::Number(0); shape.len()];
+        slices.push(Slice::new(&start, shape, own));
+        let map = map.compose(&renamed);
+        let exprs = dims.iter().map(|t| map.exprs[*t].clone());
+        maps.push(AffineMap::new(kept.len(), exprs.collect()));
+    }
+    if !less {
+        return None;
+    }
+    let mut b = Builder::new(func, At::Before(op));
+    b.loc = b.ir.loc(op);
+    let values: Vec<Value> = generic.operands().collect();
+    let taken = values.iter().zip(&slices);
+    let taken: Vec<Value> = taken.map(|(v, slice)| slice.take(&mut b, *v)).collect();
+    let (dest, inputs) = taken.split_last()?;
+    let ty = b.ty(*dest);
+    let less = Generic {
+        inputs: inputs.to_vec(),
+        outputs: vec![*dest],
+        indexing_maps: maps,
+        iterator_types: kept.iter().map(|d| generic.iterator_types[*d]).collect(),
+        combine: generic.combine,
+        sizes: generic
+            .sizes
+            .as_ref()
+            .map(|_| kept.iter().map(|d| domain[*d]).collect()),
+        body: generic.body,
+        results: Rets(vec![ty]),
+    };
+    let (Some(calling), false) = exact(b.ir, &less, target) else {
+        let made = taken.iter().zip(&values).filter(|(new, old)| new != old);
+        let made: Vec<OpId> = made.filter_map(|(new, _)| func.owner(*new)).collect();
+        func.erase_all(&made);
+        return None;
+    };
+    let done = called(&mut b, &less, target, &calling)?;
+    let whole = slices.last()?.put(&mut b, done, *values.last()?);
+    func.replace(op, &[whole]);
+    Some(())
 }
 
 /// The nest that combines a constant with values, in place of a fill and a nest without reductions that accumulates over it, if
@@ -295,24 +364,32 @@ fn call(
     target: &Target<'_>,
     calling: &Calling,
 ) -> bool {
-    let info = &target.info.intrinsics[calling.intrinsic];
-    let Ok(behaviour) = &target.behaviours[calling.intrinsic] else {
+    let mut b = Builder::new(func, At::Before(op));
+    let Some(result) = called(&mut b, generic, target, calling) else {
         return false;
     };
+    func.replace(op, &[result]);
+    true
+}
+
+/// The result of a call that computes a generic.
+fn called(
+    b: &mut Builder<'_>,
+    generic: &Generic,
+    target: &Target<'_>,
+    calling: &Calling,
+) -> Option<Value> {
+    let info = &target.info.intrinsics[calling.intrinsic];
+    let behaviour = target.behaviours[calling.intrinsic].as_ref().ok()?;
     let dest = generic.outputs[0];
     let mut operands: Vec<Option<Value>> = vec![None; info.operands.len()];
     operands[0] = Some(dest);
     for (j, operand) in behaviour.inputs.iter().enumerate() {
         operands[*operand] = Some(generic.inputs[calling.exact.inputs[j]]);
     }
-    let Some(operands) = operands.into_iter().collect::<Option<Vec<Value>>>() else {
-        return false;
-    };
-    let Some(immediates) = immediates(info, &calling.exact.immediates) else {
-        return false;
-    };
-    let results = Rets(vec![func.ty(dest)]);
-    let mut b = Builder::new(func, At::Before(op));
+    let operands = operands.into_iter().collect::<Option<Vec<Value>>>()?;
+    let immediates = immediates(info, &calling.exact.immediates)?;
+    let results = Rets(vec![b.ty(dest)]);
     let results = b.add(Call {
         callee: Sym(info.name),
         operands,
@@ -322,8 +399,7 @@ fn call(
         immediates,
         results,
     });
-    func.replace(op, &results);
-    true
+    results.first().copied()
 }
 
 /// Puts a nest of a vector unit in place of a generic.

@@ -20,7 +20,7 @@ mod pipeline;
 mod place;
 mod produce;
 pub(crate) mod resident;
-mod slice;
+pub(crate) mod slice;
 mod strips;
 mod sums;
 mod tiles;

@@ -10,7 +10,7 @@ use tir_tensor::{ExtractSlice, InsertSlice};
 use super::flow::Through;
 
 /// A box of a tile.
-pub(super) struct Slice {
+pub(crate) struct Slice {
     /// The offsets that are values.
     offsets: Vec<Value>,
     static_offsets: Vec<i64>,
@@ -21,7 +21,7 @@ pub(super) struct Slice {
 
 impl Slice {
     /// A box with an offset and a size for each dimension of a tile, taken in `shape`.
-    pub(super) fn new(offsets: &[OpFoldResult], sizes: Vec<i64>, shape: Vec<i64>) -> Self {
+    pub(crate) fn new(offsets: &[OpFoldResult], sizes: Vec<i64>, shape: Vec<i64>) -> Self {
         let (offsets, static_offsets) = dispatch_values(offsets);
         Self {
             offsets,
@@ -39,7 +39,7 @@ impl Slice {
     }
 
     /// The part of a tile.
-    pub(super) fn take(&self, b: &mut Builder<'_>, source: Value) -> Value {
+    pub(crate) fn take(&self, b: &mut Builder<'_>, source: Value) -> Value {
         let whole = b.ty(source);
         if whole.shape() == Some(&self.shape) {
             return source;
@@ -57,7 +57,7 @@ impl Slice {
     }
 
     /// A tile with the part replaced.
-    fn put(&self, b: &mut Builder<'_>, source: Value, dest: Value) -> Value {
+    pub(crate) fn put(&self, b: &mut Builder<'_>, source: Value, dest: Value) -> Value {
         let whole = b.ty(dest);
         if whole == b.ty(source) {
             return source;

@@ -402,7 +402,7 @@ impl<'a> Estimate<'a> {
                 let vectors = self.vectors();
                 let on_vectors =
                     vectors.and_then(|v| v.inner(self.group, self.target, &self.plan, i));
-                let called = vectors.and_then(|v| v.called(&self.plan, i));
+                let called = vectors.and_then(|v| v.called(self.group, &self.plan, i));
                 let once = on_vectors.into_iter().chain(called).min();
                 let once = once.unwrap_or(by_thread);
                 let work = match self.staged {

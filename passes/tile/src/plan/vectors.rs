@@ -1,7 +1,7 @@
 //! What vector units take of a group: which of its steps they compute, and in how many cycles on the
 //! tiles of a division. Beside that, which operands that a group computes are one call of an intrinsic.
 
-use tir::{AffineMap, Ir, LinearMap, MemRefType, RegionId, Type};
+use tir::{Ir, LinearMap, MemRefType, RegionId, Type};
 use tir_accel::vector::{NestShape, RegionCost, Stream, VectorInfo, element_strides};
 use tir_tensor::{Combine, Generic};
 
@@ -40,16 +40,19 @@ impl Regions {
     }
 }
 
-/// An intrinsic that computes an operand where its tile is as large as what it computes.
+/// An intrinsic that computes an operand where its tile is as large as what it computes, and what it is computed from lies beside that.
+/// Dimensions of one element do not count, as in `tensorize`.
 #[derive(Clone, Debug)]
 struct Call {
-    /// The sizes of that, but for those of one.
+    /// The sizes of that.
     shape: Vec<i64>,
+    /// For each value that the operand is computed from, which of these its dimensions are.
+    inputs: Vec<Vec<usize>>,
     cycles: i64,
 }
 
 impl Call {
-    /// The intrinsics that compute an operand element by element, all that it is computed from lying as it does.
+    /// The intrinsics that compute an operand element by element.
     fn all(
         ir: &Ir,
         group: &Group,
@@ -60,7 +63,7 @@ impl Call {
         let Some(inner) = &group.operands[operand].inner else {
             return Vec::new();
         };
-        if inner.reduce.is_some() || !inner.rows.iter().all(LinearMap::is_identity) {
+        if inner.reduce.is_some() {
             return Vec::new();
         }
         let mine = Scalar {
@@ -68,31 +71,76 @@ impl Call {
             body: inner.body,
             extended: false,
         };
-        let computes = |behaviour: &Behaviour<'_>| {
+        let computes = |behaviour: &Behaviour<'_>, cycles: i64| {
             let other = &behaviour.generic;
             let elem = |value: &tir::Value| behaviour.ir.ty(*value).elem();
             let alike = other.combine.is_none()
                 && other.inputs.len() == inner.inputs.len()
-                && other.indexing_maps.iter().all(AffineMap::is_identity)
+                && other.indexing_maps.last()?.is_identity()
                 && other.outputs.iter().all(|out| elem(out) == types[operand]);
-            let read = |order: &[usize]| {
+            let reads = |order: &[usize]| {
                 let mut pairs = inner.inputs.iter().zip(order);
                 pairs.all(|(input, at)| types[*input] == elem(&other.inputs[*at]))
             };
-            alike
-                && orders(inner.inputs.len()).iter().any(|order| {
-                    let immediates = &mut Immediates::new();
-                    read(order) && same_scalar(mine, behaviour.scalar(), order, immediates)
-                })
+            let mut orders = orders(inner.inputs.len()).into_iter().filter(|_| alike);
+            let order = orders.find(|order| {
+                let immediates = &mut Immediates::new();
+                reads(order) && same_scalar(mine, behaviour.scalar(), order, immediates)
+            })?;
+            // Dimensions by their number among those of more than one element.
+            let several = |d: &usize| behaviour.domain[*d] != 1;
+            let number = |d: usize| several(&d).then(|| (0..d).filter(several).count());
+            let read = |at: &usize| {
+                let dims = other.indexing_maps[*at].as_projection()?;
+                Some(dims.into_iter().filter_map(number).collect())
+            };
+            Some(Self {
+                shape: without_ones(&behaviour.domain),
+                inputs: order.iter().map(read).collect::<Option<_>>()?,
+                cycles,
+            })
         };
         let all = target.behaviours.iter().zip(&target.info.intrinsics);
         let all = all.filter_map(|(behaviour, info)| Some((behaviour.as_ref().ok()?, info)));
-        let all = all.filter(|(behaviour, _)| computes(behaviour));
-        all.map(|(behaviour, info)| Self {
-            shape: without_ones(&behaviour.domain),
-            cycles: info.cycles,
-        })
-        .collect()
+        let all = all.filter_map(|(behaviour, info)| computes(behaviour, info.cycles));
+        all.collect()
+    }
+
+    /// Whether it computes an operand with the tiles of a plan.
+    fn fits(&self, group: &Group, plan: &Plan, operand: usize) -> bool {
+        let own = &plan.tiles[operand];
+        let tile = &own.shape();
+        let Some(inner) = &group.operands[operand].inner else {
+            return false;
+        };
+        // Where tiles have other dimensions than their values, all lie in the same.
+        let same = |other: &Tile, rows: &LinearMap, dims: &[usize]| {
+            let all = dims.iter().copied().eq(0..self.shape.len());
+            all && rows.is_identity() && other.dims == own.dims
+        };
+        let several = |d: &usize| tile[*d] != 1;
+        let number = |d: usize| several(&d).then(|| (0..d).filter(several).count());
+        let beside = |((input, rows), dims): ((&usize, &LinearMap), &Vec<usize>)| {
+            let other = &plan.tiles[*input];
+            if !own.is_plain() || !other.is_plain() {
+                return same(other, rows, dims);
+            }
+            let shape = other.shape();
+            let read = shape
+                .iter()
+                .zip(rows.iter())
+                .filter(|(size, _)| **size != 1);
+            let read = read.map(|(size, row)| Some((*size, row.as_dim().and_then(number)?)));
+            let read: Option<Vec<(i64, usize)>> = read.collect();
+            read.is_some_and(|read| {
+                let same = |((size, d), wanted): (&(i64, usize), &usize)| {
+                    d == wanted && self.shape.get(*d) == Some(size)
+                };
+                read.len() == dims.len() && read.iter().zip(dims).all(same)
+            })
+        };
+        let mut inputs = inner.inputs.iter().zip(&inner.rows).zip(&self.inputs);
+        self.shape == without_ones(tile) && inputs.all(beside)
     }
 }
 
@@ -207,10 +255,9 @@ impl Vectors {
     }
 
     /// Cycles to compute the tile of an operand once by a call.
-    pub(super) fn called(&self, plan: &Plan, operand: usize) -> Option<i64> {
-        let shape = without_ones(&plan.tiles[operand].shape());
+    pub(super) fn called(&self, group: &Group, plan: &Plan, operand: usize) -> Option<i64> {
         let calls = self.calls[operand].iter();
-        let fits = calls.filter(|call| call.shape == shape);
+        let fits = calls.filter(|call| call.fits(group, plan, operand));
         fits.map(|call| call.cycles).min()
     }
 

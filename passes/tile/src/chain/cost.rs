@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tir::{AffineMap, Ir, Name, Type, Value};
 use tir_accel::machine::SpaceInfo;
 
+use super::begins::{Begin, hidden};
 use super::filling::fill;
 use super::late::{Held, late};
 use super::pipeline::{Work, compute, run};
@@ -320,6 +321,17 @@ impl Stage {
         parts.for_each(|part| part.walk(visit));
     }
 
+    /// Cycles of all that compute for it inside of all its loops.
+    fn made_inside(&self) -> i64 {
+        let loops = self.plan.order.len();
+        let inside = self.made().filter(|made| made.level == loops);
+        let mut all = 0i64;
+        for part in inside.flat_map(|made| &made.parts) {
+            part.walk(&mut |stage| all = all.saturating_add(serial(stage).compute));
+        }
+        all
+    }
+
     /// What it loads itself, and how each of that stays now.
     pub(super) fn own_loads<'s>(
         &'s self,
@@ -432,26 +444,6 @@ pub(super) fn fill_again(cx: &Context<'_>, root: &mut Stage, cost: &mut Cost) {
     }
 }
 
-/// How a stage begins.
-struct Begin {
-    /// Cycles of its first loads.
-    loads: i64,
-    /// Those of its units in a trip of all loops.
-    trip: i64,
-}
-
-/// Of first loads, those beside which others compute: what a stage reads is loaded behind what those read that compute for
-/// it, and these begin as soon as theirs is there. Stages that compute for others come behind them.
-fn hidden(begins: &[Begin]) -> i64 {
-    let (mut loaded, mut done, mut work) = (0i64, 0i64, 0i64);
-    for Begin { loads, trip } in begins.iter().rev() {
-        loaded = loaded.saturating_add(*loads);
-        done = done.max(loaded).saturating_add(*trip);
-        work = work.saturating_add(*trip);
-    }
-    loaded.saturating_sub(done.saturating_sub(work)).max(0)
-}
-
 /// What a chain costs; decides which tiles have one slot so that all fit, or says what does not.
 ///
 /// All tiles of all stages fit at the same time, so there is a place for each however long it lives, at the latest
@@ -533,6 +525,8 @@ pub(super) fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> 
     let in_turn = several && root.turns < 2 && !cost.in_order;
     // Cycles that units of stages wait for what these load in loops of their own.
     let mut waits = 0i64;
+    // What the others compute for a tile of the result, beside which the one before is stored.
+    let mut beside_stores = if in_turn { root.made_inside() } else { 0 };
     let mut next = 0;
     let mut held: Vec<Held> = Vec::new();
     each(root, &mut |stage| {
@@ -543,11 +537,14 @@ pub(super) fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> 
         // With one slot for each buffer there is one for the result too.
         let result = &plan.holders[operands];
         plan.single_result = own[operands] || result.bytes == result.one;
-        for (holder, single) in plan.holders.iter().zip(own) {
+        for (i, (holder, single)) in plan.holders.iter().zip(own).enumerate() {
             if *single {
-                cost.exposed = cost.exposed.saturating_add(holder.exposed);
+                let hidden = if i == operands { beside_stores } else { 0 };
+                let exposed = (holder.exposed - hidden).max(0);
+                cost.exposed = cost.exposed.saturating_add(exposed);
             }
         }
+        beside_stores = 0;
         next += plan.holders.len();
         held.push(stage.held());
         if in_turn {
@@ -576,21 +573,4 @@ pub(super) fn cost(cx: &Context<'_>, root: &mut Stage) -> Result<Cost, Refused> 
     }
     root.plan.bytes = bytes.iter().copied().fold(0, i64::saturating_add);
     Ok(cost)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Begin, hidden};
-
-    #[test]
-    fn loads_are_hidden_as_long_as_others_compute() {
-        let begin = |loads, trip| Begin { loads, trip };
-        // What computes for others comes last: its own loads are waited for.
-        assert_eq!(hidden(&[begin(100, 50)]), 0);
-        assert_eq!(hidden(&[begin(30, 10), begin(100, 50)]), 30);
-        assert_eq!(hidden(&[begin(80, 10), begin(100, 50)]), 50);
-        // Each begins when what it reads is loaded and what computes for it is done.
-        assert_eq!(hidden(&[begin(40, 1), begin(40, 20), begin(100, 50)]), 70);
-        assert_eq!(hidden(&[]), 0);
-    }
 }

@@ -30,6 +30,7 @@
 //! reduction's loop may be one too, then the reader accumulates in place while the tensor between exists a few
 //! channels at a time.
 
+mod begins;
 mod between;
 mod border;
 mod cores;

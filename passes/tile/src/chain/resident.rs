@@ -470,8 +470,8 @@ impl Planner<'_> {
             self.fill(&mut state);
         }
         let all = 0..state.nests.len();
-        let price = |in_full| self.played(&state, all.clone(), in_full);
-        let (cycles, weighed) = (series(self.ir, &price(false)), self.worth(&price(true)));
+        let played = self.played(&state, all, true);
+        let (cycles, weighed) = (series(self.ir, &played), self.worth(&played));
         let ops = |numbers: std::ops::Range<usize>| {
             let all = numbers.flat_map(|number| &self.singles[number].group.ops);
             all.copied().collect::<Vec<OpId>>()

@@ -29,8 +29,6 @@ pub(super) struct Played {
     rate: i64,
     /// Cycles of the thread for a scalar operation.
     thread: i64,
-    /// Whether queues do all of it: where the thread computes, they wait for it.
-    queued: bool,
     /// Generics whose results it writes to far memory.
     writes: Vec<OpId>,
     /// Bytes of near memory, and how many it may take.
@@ -88,7 +86,6 @@ impl Played {
             loads,
             rate: engine.map_or(1, |engine| engine.bytes_per_cycle.max(1)),
             thread,
-            queued: stages.iter().all(|stage| queued(stage)),
             writes,
             bytes,
             room,
@@ -97,17 +94,19 @@ impl Played {
 }
 
 impl Played {
+    /// With a tensor that is loaded before it begins, and stays: cycles of the engine, and bytes.
+    pub(super) fn loads_first(&mut self, source: Value, cycles: i64, bytes: i64) {
+        self.loads.push(Load {
+            source,
+            first: cycles,
+            rest: 0,
+            bytes,
+        });
+    }
     /// Cycles of the engines.
     pub(super) fn moved(&self) -> i64 {
         self.cost.moved()
     }
-}
-
-/// Whether units and engines do all of a stage.
-fn queued(stage: &Stage) -> bool {
-    let plan = &stage.plan;
-    let own = plan.cost.thread == 0 && (plan.moves || !plan.busy.is_empty());
-    own && stage.made().all(|made| made.parts.iter().all(queued))
 }
 
 /// What a stage and all that compute for it load.
@@ -142,23 +141,37 @@ fn computed_by(ir: &Ir, value: Value) -> Vec<OpId> {
 fn early(ir: &Ir, nest: &Played, past: &mut [Past]) -> i64 {
     let cost = &nest.cost;
     let others = cost.compute.max(cost.store).max(cost.issue);
-    let mut excess = cost.load.saturating_sub(others).max(0);
+    // Its first loads are those of the nest before.
+    let first = cost.first.min(cost.load);
+    if let Some(before) = past.last_mut() {
+        before.idle = (before.idle - first).max(0);
+    }
+    let mut excess = (cost.load - first).saturating_sub(others).max(0);
     let mut free = (nest.room - nest.bytes).max(0);
-    let mut rest: Vec<(Vec<OpId>, i64)> = Vec::new();
+    // What computes it, cycles, and those of a tile: they come whole.
+    let mut rest: Vec<(Vec<OpId>, i64, i64)> = Vec::new();
     if excess > 0 && free > 0 {
         let moved = nest.loads.iter().filter(|load| load.rest > 0);
-        rest.extend(moved.map(|load| (computed_by(ir, load.source), load.rest)));
+        let moved = moved.map(|load| {
+            let by = computed_by(ir, load.source);
+            (by, load.rest, load.first.max(1))
+        });
+        rest.extend(moved);
     }
     let (mut all, reach) = (0i64, past.len().saturating_sub(REACH));
     for at in (reach..past.len()).rev() {
         let before = &past[at];
         // What is written there or behind it is not there yet.
-        rest.retain(|(ops, _)| !ops.iter().any(|op| before.writes.contains(op)));
+        rest.retain(|(ops, ..)| !ops.iter().any(|op| before.writes.contains(op)));
         free = free.min(before.free);
-        let left = rest.iter().map(|(_, cycles)| *cycles);
-        let left = left.fold(0, i64::saturating_add).saturating_sub(all);
-        let room = free / nest.rate;
-        let taken = excess.min(before.idle).min(room).min(left).max(0);
+        let mut most = excess.min(before.idle).min(free / nest.rate).max(0);
+        let mut taken = 0i64;
+        for (_, left, tile) in &mut rest {
+            let own = most.min(*left) / *tile * *tile;
+            *left -= own;
+            most -= own;
+            taken = taken.saturating_add(own);
+        }
         let bytes = taken.saturating_mul(nest.rate);
         past[at].idle -= taken;
         for held in &mut past[at..] {
@@ -178,7 +191,6 @@ pub(super) fn series(ir: &Ir, nests: &[Played]) -> i64 {
     // Bytes of near memory that the nest before leaves.
     let mut free = 0i64;
     let mut past: Vec<Past> = Vec::new();
-    let queues = nests.iter().all(|nest| nest.queued);
     for nest in nests {
         let (mut cost, mut cycles) = (nest.cost.clone(), nest.cycles);
         if cost.in_order {
@@ -187,11 +199,7 @@ pub(super) fn series(ir: &Ir, nests: &[Played]) -> i64 {
             past.clear();
             continue;
         }
-        let ahead = if queues {
-            early(ir, nest, &mut past)
-        } else {
-            0
-        };
+        let ahead = early(ir, nest, &mut past);
         if ahead > 0 {
             cost.load = cost.load.saturating_sub(ahead);
             cost.behind = cost.behind.saturating_sub(ahead).max(0);

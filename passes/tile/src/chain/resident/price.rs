@@ -63,7 +63,12 @@ impl Planner<'_> {
                 None => writes.copied().collect(),
             };
             let room = (nest.bytes, self.room(&state.homes, number));
-            Played::new(&cx, &stages, self.thread, room, writes, in_full)
+            let mut played = Played::new(&cx, &stages, self.thread, room, writes, in_full);
+            let homes = state.homes.iter().filter(|home| home.reader == number);
+            for home in homes.filter(|home| home.load > 0) {
+                played.loads_first(home.value, home.load, home.bytes);
+            }
+            played
         });
         nests.collect()
     }

@@ -87,12 +87,9 @@ impl Call {
                 let immediates = &mut Immediates::new();
                 reads(order) && same_scalar(mine, behaviour.scalar(), order, immediates)
             })?;
-            // Dimensions by their number among those of more than one element.
-            let several = |d: &usize| behaviour.domain[*d] != 1;
-            let number = |d: usize| several(&d).then(|| (0..d).filter(several).count());
             let read = |at: &usize| {
-                let dims = other.indexing_maps[*at].as_projection()?;
-                Some(dims.into_iter().filter_map(number).collect())
+                let dims = other.indexing_maps[*at].as_projection()?.into_iter();
+                Some(dims.filter_map(|d| among(&behaviour.domain, d)).collect())
             };
             Some(Self {
                 shape: without_ones(&behaviour.domain),
@@ -114,16 +111,15 @@ impl Call {
             return false;
         };
         // Where tiles have other dimensions than their values, all lie in the same.
-        let same = |other: &Tile, rows: &LinearMap, dims: &[usize]| {
+        let alike = |other: &Tile, rows: &LinearMap, dims: &[usize]| {
             let all = dims.iter().copied().eq(0..self.shape.len());
             all && rows.is_identity() && other.dims == own.dims
         };
-        let several = |d: &usize| tile[*d] != 1;
-        let number = |d: usize| several(&d).then(|| (0..d).filter(several).count());
+        let number = |d: usize| among(tile, d);
         let beside = |((input, rows), dims): ((&usize, &LinearMap), &Vec<usize>)| {
             let other = &plan.tiles[*input];
             if !own.is_plain() || !other.is_plain() {
-                return same(other, rows, dims);
+                return alike(other, rows, dims);
             }
             let shape = other.shape();
             let read = shape
@@ -142,6 +138,11 @@ impl Call {
         let mut inputs = inner.inputs.iter().zip(&inner.rows).zip(&self.inputs);
         self.shape == without_ones(tile) && inputs.all(beside)
     }
+}
+
+/// The number of a dimension among those of more than one element; none for one of a single element.
+fn among(shape: &[i64], d: usize) -> Option<usize> {
+    (shape[d] != 1).then(|| without_ones(&shape[..d]).len())
 }
 
 fn without_ones(shape: &[i64]) -> Vec<i64> {

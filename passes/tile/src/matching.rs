@@ -170,7 +170,7 @@ fn places(map: &AffineMap, domain: &[i64], reductions: &[bool]) -> Option<Vec<Pl
 
 /// Iterators of more or fewer points than one, and maps in which the others stand at 0 and these
 /// are counted through.
-fn without_units(domain: &[i64], maps: &[AffineMap]) -> (Vec<usize>, Vec<AffineMap>) {
+pub(crate) fn without_units(domain: &[i64], maps: &[AffineMap]) -> (Vec<usize>, Vec<AffineMap>) {
     let kept: Vec<usize> = (0..domain.len()).filter(|d| domain[*d] != 1).collect();
     let exprs = (0..domain.len()).map(|d| {
         let at = kept.iter().position(|k| *k == d);

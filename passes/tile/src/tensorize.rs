@@ -1,7 +1,7 @@
 //! `tensorize`: puts calls of intrinsics in place of generics on tiles whose behaviour is theirs, and
 //! nests of vector units in place of those whose region they compute.
 
-use tir::{AffineExpr, AffineMap, At, Attr, Builder, Diagnostic, Ir, Name, OpId, Rets, Sym, Value};
+use tir::{AffineMap, At, Attr, Builder, Diagnostic, Ir, Name, OpId, Rets, Sym, Value};
 use tir_accel::machine::IntrinsicInfo;
 use tir_accel::vector::VectorInfo;
 use tir_accel::{Apply, Call, Yield};
@@ -9,7 +9,7 @@ use tir_arith::OpFoldResult;
 use tir_tensor::{Generic, InsertSlice};
 
 use crate::emit::slice::Slice;
-use crate::matching::{Behaviour, Exact, match_exact};
+use crate::matching::{Behaviour, Exact, match_exact, without_units};
 use crate::near::{Side, is_far, side};
 use crate::plan::Target;
 use crate::scalar::Immediates;
@@ -55,13 +55,11 @@ pub fn tensorize(func: &mut Ir, target: &Target<'_>) -> Tensorized {
             out.left += 1;
             continue;
         }
-        if exact(func, &generic, target).0.is_none()
-            && without_ones(func, op, &generic, target).is_some()
-        {
+        let called = exact(func, &generic, target);
+        if called.0.is_none() && without_ones(func, op, &generic, target).is_some() {
             out.made += 1;
             continue;
         }
-        let called = exact(func, &generic, target);
         let applied = target.vector(func, &generic);
         let applied = applied.filter(|(vector, cycles)| {
             let mut operands = generic.operands();
@@ -115,26 +113,20 @@ fn without_ones(func: &mut Ir, op: OpId, generic: &Generic, target: &Target<'_>)
     if target.vector(func, generic).is_some() {
         return None;
     }
-    let kept: Vec<usize> = (0..domain.len()).filter(|d| domain[*d] != 1).collect();
-    let renamed = (0..domain.len()).map(|d| match kept.iter().position(|k| *k == d) {
-        Some(at) => AffineExpr::Dim(at),
-        None => AffineExpr::Const(0),
-    });
-    let renamed = AffineMap::new(kept.len(), renamed.collect());
-    let (mut slices, mut maps, mut less) = (Vec::new(), Vec::new(), false);
-    for (value, map) in generic.operands().zip(&generic.indexing_maps) {
+    let (kept, counted) = without_units(&domain, &generic.indexing_maps);
+    let (mut slices, mut maps, mut dropped) = (Vec::new(), Vec::new(), false);
+    for (value, map) in generic.operands().zip(counted) {
         let shape = func.ty(value).shape()?.to_vec();
         let dims = (0..shape.len()).filter(|t| shape[*t] != 1);
         let dims: Vec<usize> = dims.collect();
-        less |= dims.len() < shape.len();
+        dropped |= dims.len() < shape.len();
         let own: Vec<i64> = dims.iter().map(|t| shape[*t]).collect();
         let start = vec![OpFoldResult::Number(0); shape.len()];
         slices.push(Slice::new(&start, shape, own));
-        let map = map.compose(&renamed);
         let exprs = dims.iter().map(|t| map.exprs[*t].clone());
         maps.push(AffineMap::new(kept.len(), exprs.collect()));
     }
-    if !less {
+    if !dropped {
         return None;
     }
     let mut b = Builder::new(func, At::Before(op));

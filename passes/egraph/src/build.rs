@@ -23,6 +23,8 @@ pub struct Program {
     pub live: Vec<bool>,
     /// The leaves, by number.
     pub leaves: Vec<Leaf>,
+    /// What the regions of its ops use from outside, in the order of the last children of their e-nodes.
+    pub captured: FxHashMap<OpId, Vec<Value>>,
     /// The regions of its ops.
     regions: Regions,
 }
@@ -44,7 +46,7 @@ impl Program {
         let mut ops = Vec::new();
         for op in ir.ops_in(block).filter(|op| is_inside(ir, *op)) {
             let value = |value: Value| values.get(&value).copied();
-            let id = add_op(ir, op, graph, &mut self.regions, value)?;
+            let (id, _) = add_op(ir, op, graph, &mut self.regions, value)?;
             ops.push(id);
             for (index, result) in ir.results(op).enumerate() {
                 values.insert(result, result_of(graph, id, index));
@@ -61,20 +63,21 @@ impl Program {
     }
 }
 
-/// Adds an op whose operands are in these classes; `None` if one of them is in none.
+/// Adds an op whose operands are in these classes; gives its class, and what its regions use from outside in the order of the e-node's
+/// last children. `None` if an operand is in no class.
 fn add_op(
     ir: &Ir,
     op: OpId,
     graph: &mut Graph,
     regions: &mut Regions,
     mut class: impl FnMut(Value) -> Option<Id>,
-) -> Option<Id> {
+) -> Option<(Id, Vec<Value>)> {
     let mut operands: Vec<Value> = ir.operands(op).collect();
-    let mut region = None;
+    let (mut region, mut captured) = (None, Vec::new());
     if ir.regions(op).len() > 0 {
-        let outside = captures(ir, op);
-        region = Some(regions.add(ir, op, &outside));
-        operands.extend(outside);
+        let (number, used) = regions.add(ir, op);
+        operands.extend(&used);
+        (region, captured) = (Some(number), used);
     }
     let children: Option<Vec<Id>> = operands.into_iter().map(&mut class).collect();
     let attrs = ir.attrs(op).iter().copied();
@@ -83,7 +86,7 @@ fn add_op(
     if let Head::Op { region: slot, .. } = &mut head {
         *slot = region;
     }
-    Some(graph.add(Node::new(head, children?)))
+    Some((graph.add(Node::new(head, children?)), captured))
 }
 
 /// The class of a result of an op.
@@ -138,6 +141,7 @@ pub fn build(ir: &Ir, block: BlockId, graph: &mut Graph) -> Program {
             roots: Vec::new(),
             live: Vec::new(),
             leaves: Vec::new(),
+            captured: FxHashMap::default(),
         },
     };
     let mut before = 0;
@@ -199,7 +203,10 @@ impl Build<'_> {
         self.graph.analysis.origin = Some(self.program.ops.len() as u32);
         let id = add_op(ir, op, self.graph, &mut regions, class);
         // `value` gave each of them, and of what the regions use, a class right above.
-        let id = id.expect("each operand of an op has a class before the op is added");
+        let (id, captured) = id.expect("each operand of an op has a class before the op is added");
+        if !captured.is_empty() {
+            self.program.captured.insert(op, captured);
+        }
         self.program.regions = regions;
         self.program.ops.push((op, id));
         for (index, result) in ir.results(op).enumerate() {

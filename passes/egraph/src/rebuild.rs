@@ -7,7 +7,7 @@
 
 use egg::Id;
 use rustc_hash::{FxHashMap, FxHashSet};
-use tir::{At, Ir, Loc, OpId, OpState, Value};
+use tir::{At, Ir, Loc, OpId, OpState, Use, Value};
 
 use crate::build::{Program, is_inside};
 use crate::extract::canonical;
@@ -194,26 +194,24 @@ impl Rebuilder<'_> {
             operands.push(self.class(*child, before, place)[0]);
         }
         if let Some(op) = home {
-            let mut old: Vec<Value> = self.ir.operands(op).collect();
+            let old: Vec<Value> = self.ir.operands(op).collect();
             let count = old.len();
-            if self.ir.regions(op).len() > 0 {
-                old.extend(captures(self.ir, op));
-            }
             if op != before {
                 self.ir.move_op(op, At::Before(before));
             }
-            if old[..count] != operands[..count] {
+            if old[..] != operands[..count] {
                 self.ir.set_operands(op, &operands[..count]);
             }
-            let captured: Vec<(Value, Value)> = old[count..]
-                .iter()
-                .copied()
-                .zip(operands[count..].iter().copied())
-                .collect();
-            for (old, new) in captured {
-                self.ir.replace_uses_if(old, new, |ir, used| {
-                    used.op != op && ir.is_below(used.op, op)
-                });
+            // All at once: what one becomes may be another one.
+            let captured = self.program.captured.get(&op).into_iter().flatten();
+            let mut changes = Vec::new();
+            for (old, new) in captured.zip(&operands[count..]) {
+                let below = |used: &Use| used.op != op && self.ir.is_below(used.op, op);
+                let uses = self.ir.uses(*old).filter(below);
+                changes.extend(uses.map(|used| (used, *new)));
+            }
+            for (used, new) in changes {
+                self.ir.set_operand(used.op, used.operand, new);
             }
             self.kept.insert(op);
             return self.ir.results(op).collect();

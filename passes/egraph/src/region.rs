@@ -13,8 +13,8 @@ pub struct Regions {
     block: BlockId,
     arguments: FxHashMap<(Type, usize), Value>,
     known: FxHashMap<u64, Vec<(OpId, Index)>>,
-    /// The copies by number.
-    ops: Vec<OpId>,
+    /// The copies by number, and the arguments that the regions of each use.
+    ops: Vec<(OpId, Vec<Value>)>,
 }
 
 impl Default for Regions {
@@ -91,12 +91,15 @@ fn below(ir: &Ir, op: OpId) -> Vec<Place> {
 }
 
 impl Regions {
-    /// The number of the regions of an op that uses these values from outside.
-    pub fn add(&mut self, src: &Ir, op: OpId, captures: &[Value]) -> Index {
+    /// The number of the regions of an op, and the values that they use from outside, in the order of the first op with equal
+    /// regions: `a + b` and `b + a` are equal, and meet them in orders of their own.
+    pub fn add(&mut self, src: &Ir, op: OpId) -> (Index, Vec<Value>) {
+        let captured = captures(src, op);
         let mut map = Mapping::default();
         let mut used: FxHashMap<Type, usize> = FxHashMap::default();
         let operands: Vec<Value> = src.operands(op).collect();
-        for value in operands.iter().chain(captures) {
+        let mut given: FxHashMap<Value, Value> = FxHashMap::default();
+        for value in operands.iter().chain(&captured) {
             if map.get(*value) != *value {
                 continue;
             }
@@ -113,32 +116,43 @@ impl Regions {
                 }
             };
             map.map(*value, argument);
+            given.insert(argument, *value);
         }
         let copy = self.ir.copy_op(src, op, At::End(self.block), &mut map);
         let same = self.known.entry(hash_op(&self.ir, copy)).or_default();
         let found = same
             .iter()
             .find(|(other, _)| ops_are_equal(&self.ir, *other, copy));
-        if let Some((_, index)) = found {
-            let index = *index;
-            self.ir.erase(copy);
-            return index;
-        }
-        let index = self.ops.len() as Index;
-        self.ops.push(copy);
-        same.push((copy, index));
-        index
+        let index = match found {
+            Some((_, index)) => {
+                let index = *index;
+                self.ir.erase(copy);
+                index
+            }
+            None => {
+                let index = self.ops.len() as Index;
+                self.ops.push((copy, captures(&self.ir, copy)));
+                same.push((copy, index));
+                index
+            }
+        };
+        // Equal regions use the same arguments.
+        let used = self.ops[index as usize].1.iter();
+        (
+            index,
+            used.filter_map(|used| given.get(used).copied()).collect(),
+        )
     }
 
     /// Makes an op with the regions of a number, on operands of which the last ones are what the regions
     /// use from outside.
     pub fn make(&self, index: Index, operands: &[Value], ir: &mut Ir, at: At) -> OpId {
-        let copy = self.ops[index as usize];
-        let used = self.ir.operands(copy).chain(captures(&self.ir, copy));
+        let (copy, captured) = &self.ops[index as usize];
+        let used = self.ir.operands(*copy).chain(captured.iter().copied());
         let mut map = Mapping::default();
         for (argument, operand) in used.zip(operands) {
             map.map(argument, *operand);
         }
-        ir.copy_op(&self.ir, copy, at, &mut map)
+        ir.copy_op(&self.ir, *copy, at, &mut map)
     }
 }

@@ -160,6 +160,8 @@ impl Maker {
             (vec![d[1], d[2]], float),
             (image, float),
             (vec![d[0]], float),
+            (vec![1, d[1]], float),
+            (vec![d[1]], float),
             (vec![d[0], d[1]], int),
             (vec![d[0], d[1]], int),
             (vec![], "i1"),
@@ -335,6 +337,17 @@ impl Maker {
         {
             return Some(y);
         }
+        // Of several shapes: a loop that uses some of them from outside tells them apart by more than their types.
+        let spreads = |i: &Item| {
+            let behind = x.shape.len().checked_sub(i.shape.len());
+            let dims = behind.map(|from| i.shape.iter().zip(&x.shape[from..]));
+            i.elem == x.elem && dims.is_some_and(|mut dims| dims.all(|(n, m)| *n == 1 || n == m))
+        };
+        if self.random.percent(40)
+            && let Some(y) = self.pick(scope, spreads)
+        {
+            return Some(y);
+        }
         let mut shape = x.shape.clone();
         for dim in &mut shape {
             if self.random.percent(40) {
@@ -346,6 +359,26 @@ impl Maker {
             shape.drain(..cut);
         }
         self.constant(&shape, x.elem)
+    }
+
+    /// Two products with the same factor, added: rules take the factor out, and meet what all three are computed from in
+    /// another order.
+    fn factored(&mut self, scope: &[Item], x: &Item) -> Option<Vec<Item>> {
+        let (c, y) = (self.beside(scope, x)?, self.beside(scope, x)?);
+        let rank = c.shape.len().max(y.shape.len());
+        let dim = |i: &Item, d: usize| {
+            (d + i.shape.len())
+                .checked_sub(rank)
+                .map_or(1, |d| i.shape[d])
+        };
+        let wide: Vec<usize> = (0..rank).map(|d| dim(&c, d).max(dim(&y, d))).collect();
+        let x = self
+            .op("graph.mul", &[x, &c], "", &x.shape, x.elem)?
+            .pop()?;
+        let y = self.op("graph.mul", &[&y, &c], "", &wide, y.elem)?.pop()?;
+        let mut made = self.op("graph.add", &[&x, &y], "", &x.shape, x.elem)?;
+        let tame = self.tame(made.pop()?)?;
+        Some(vec![x, y, tame])
     }
 
     /// A bounded function of a float, so that products stay small in smooth programs.
@@ -412,6 +445,10 @@ impl Maker {
             ));
             let mut inner = scope.to_vec();
             inner.push(acc.clone());
+            if self.random.percent(60) {
+                let made = self.factored(scope, &acc).unwrap_or_default();
+                inner.extend(made);
+            }
             self.ops(&mut inner, condition, 3);
             let last = self.like(&inner, &acc);
             let last = self.tame(last).unwrap_or(acc);

@@ -296,6 +296,16 @@ impl Buffers<'_> {
         (!met).then_some(requirement)
     }
 
+    /// Tells that a call gets a copy of a tensor that does not lie as an argument does.
+    pub fn told_copy(&mut self, op: OpId, operand: usize, found: Type) {
+        let text = format!("operand {operand} of the call is copied");
+        let note = format!(
+            "arguments lie one element behind the other in far memory, and this is a {found}"
+        );
+        let remark = Diagnostic::remark(text).category(THREAD_COPY);
+        self.told.push(remark.at(self.ir.loc(op)).note(note));
+    }
+
     /// Copies what is defined of a tensor from one buffer to another before an op.
     pub fn copy_content(
         &mut self,

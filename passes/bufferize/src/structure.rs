@@ -422,12 +422,22 @@ fn is_shaped_back(ir: &Ir, buffer: Value, other: Value) -> bool {
     ir.ty(buffer).shape() == ir.ty(other).shape()
 }
 
-/// A call hands over buffers for the results.
+/// A call hands over buffers for the results. What it hands over lies as arguments do: a part of a larger tensor is copied.
 fn call(cx: &mut Buffers<'_>, op: OpId, record: Call) -> Result<(), Failure> {
     let results: Vec<Value> = cx.ir.results(op).collect();
     let mut operands = Vec::new();
-    for value in &record.operands {
-        operands.push(cx.buffer(*value)?);
+    for (number, value) in record.operands.iter().enumerate() {
+        let (buffer, far) = (cx.buffer(*value)?, cx.memory_space(None));
+        let (found, wanted) = (cx.ir.ty(buffer), argument_type(cx.ir.ty(*value), far));
+        if found == wanted || !is_tensor(cx.ir, *value) {
+            operands.push(buffer);
+            continue;
+        }
+        let site = AllocationSite::Operand(op, number);
+        let whole = cx.allocate_for(site, op, cx.ir.ty(*value), far, Vec::new())?;
+        cx.copy(op, *value, whole)?;
+        cx.told_copy(op, number, found);
+        operands.push(whole);
     }
     for (i, result) in tensors(cx.ir, &results) {
         let (ty, space) = (cx.ir.ty(result), cx.memory_space(None));

@@ -1,8 +1,8 @@
 //! `plan-memory`: gives every buffer an offset in one allocation of its space.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use tir::{At, Diagnostic, Failure, Ir, MemRefType, Name, OpId, Ret, Type, Value};
+use tir::{At, BlockId, Diagnostic, Failure, Ir, MemRefType, Name, OpId, Ret, Traits, Type, Value};
 use tir_accel::MachineInfo;
 use tir_accel::machine::SpaceInfo;
 use tir_arith::constant_index;
@@ -229,16 +229,37 @@ fn rewrite(
         let attr = said.and_then(|ty| ty.space);
         let align = buffers.iter().map(|b| b.align).max().unwrap_or(1);
         let own = machine.space(*space).map_or(1, |s| s.align.max(1));
-        let all = Type::memref(vec![plan.height as i64], Type::int(8), attr);
-        let arena = ir.add(
-            At::Start(body),
-            Alloc {
+        let arena = |ir: &mut Ir, at: At, bytes: u64| {
+            let all = Type::memref(vec![bytes as i64], Type::int(8), attr);
+            let alloc = Alloc {
                 alignment: Some(own.max(align as i64)),
                 ..Alloc::new(all)
-            },
-        );
-        ir.set_hint(arena, Some(*space));
-        for (b, offset) in buffers.iter().zip(&plan.offsets) {
+            };
+            let arena = ir.add(at, alloc);
+            ir.set_hint(arena, Some(*space));
+            arena
+        };
+        let parts = between_calls(ir, body, buffers);
+        let mut arenas = Vec::new();
+        for part in &parts {
+            let own = buffers.iter().zip(&plan.offsets).zip(&part.of);
+            let ends = own.filter_map(|((b, offset), own)| own.then_some(offset + b.bytes));
+            let bytes = if parts.len() == 1 {
+                plan.height
+            } else {
+                ends.max().unwrap_or(0)
+            };
+            let made = arena(ir, part.begin, bytes);
+            if let Some(end) = part.end {
+                ir.add(At::Before(end), Dealloc { memref: made });
+            }
+            arenas.push(made);
+        }
+        for (i, (b, offset)) in buffers.iter().zip(&plan.offsets).enumerate() {
+            let Some(part) = parts.iter().position(|part| part.of[i]) else {
+                continue;
+            };
+            let arena = arenas[part];
             let ty = ir.ty(ir.result(b.op, 0));
             let hint = ir.hint(ir.result(b.op, 0));
             let mut at = ir.at(At::Before(b.op));
@@ -254,6 +275,69 @@ fn rewrite(
         }
     }
     Ok(())
+}
+
+/// A part of a function, between ops that may take any memory: which buffers live in it, where it begins, and the op before which it
+/// ends, if it ends before the function.
+struct Part {
+    of: Vec<bool>,
+    begin: At,
+    end: Option<OpId>,
+}
+
+/// The parts of a function between calls, if each buffer lives in one of them: what is called has all of a space to itself then.
+fn between_calls(ir: &Ir, body: BlockId, buffers: &[Buffer]) -> Vec<Part> {
+    let whole = || {
+        vec![Part {
+            of: vec![true; buffers.len()],
+            begin: At::Start(body),
+            end: None,
+        }]
+    };
+    let ops: Vec<OpId> = ir.ops_in(body).collect();
+    let places: HashMap<OpId, usize> = ops.iter().enumerate().map(|(i, op)| (*op, i)).collect();
+    let mut lives = Vec::new();
+    for buffer in buffers {
+        let users = std::iter::once(buffer.op).chain(buffer.uses.iter().copied());
+        let users = users.map(|op| places.get(&ir.ancestor_in(op, body)?).copied());
+        let users: Option<Vec<usize>> = users.collect();
+        let Some((first, last)) =
+            users.and_then(|all| all.iter().copied().min().zip(all.iter().copied().max()))
+        else {
+            return whole();
+        };
+        lives.push((first, last));
+    }
+    // What is not known to leave the space alone, and works on none of its buffers.
+    let anything = |op: &OpId| !ir.has(*op, Traits::Terminator) && ir.effects(*op).is_none();
+    let used = |at: usize| {
+        lives
+            .iter()
+            .any(|(first, last)| (*first..=*last).contains(&at))
+    };
+    let calls = ops
+        .iter()
+        .enumerate()
+        .filter(|(at, op)| anything(op) && !used(*at));
+    let calls: Vec<usize> = calls.map(|(at, _)| at).collect();
+    let starts = std::iter::once(None).chain(calls.iter().copied().map(Some));
+    let ends = calls.iter().copied().map(Some).chain([None]);
+    let parts = starts.zip(ends).filter_map(|(start, end)| {
+        let inside = |(first, last): &(usize, usize)| {
+            start.is_none_or(|start| start < *first) && end.is_none_or(|end| *last < end)
+        };
+        let of: Vec<bool> = lives.iter().map(inside).collect();
+        of.contains(&true).then(|| Part {
+            of,
+            begin: start.map_or(At::Start(body), |start| At::After(ops[start])),
+            end: end.map(|end| ops[end]),
+        })
+    });
+    let parts: Vec<Part> = parts.collect();
+    match calls.is_empty() {
+        true => whole(),
+        false => parts,
+    }
 }
 
 /// The summary of a plan: height, bound, and each buffer with its offset.

@@ -86,6 +86,24 @@ impl Placed {
         self.start[s] < 0 || shape.get(s).is_some_and(|n| end >= *n)
     }
 
+    /// Whether it has all elements of its tensor, not only every other one or those of some rows.
+    pub(crate) fn covers(&self, shape: &[i64]) -> bool {
+        shape.iter().enumerate().all(|(s, size)| {
+            let own = self.dims.iter().filter(|dim| dim.source == s);
+            let mut own: Vec<&Extent> = own.filter(|dim| dim.step != 0).collect();
+            own.sort_by_key(|dim| dim.step);
+            // From the first element on, so many without a gap.
+            let mut dense = 1i64;
+            for dim in own.iter().filter(|dim| dim.size > 1) {
+                if dim.step > dense {
+                    return false;
+                }
+                dense = dense.saturating_add((dim.size - 1).saturating_mul(dim.step));
+            }
+            self.start[s] <= 0 && self.start[s].saturating_add(dense) >= *size
+        })
+    }
+
     /// The same box of a tensor that this one begins at a place of.
     pub(crate) fn moved(mut self, at: &[i64]) -> Self {
         for (start, at) in self.start.iter_mut().zip(at) {

@@ -41,7 +41,7 @@ use super::Stage;
 use super::cost::widen;
 use super::home::Why;
 use super::keep::keep;
-use super::partition::{Limits, Single, Who};
+use super::partition::{Limits, Single, Who, is_view};
 use super::plans::{Known, Nests};
 use super::series::series;
 use super::stage::{Homes, Lies, Makers};
@@ -328,6 +328,29 @@ impl Planner<'_> {
                 }
             }
         }
+    }
+
+    /// Whether a nest reads a tensor as another shape, in another order, or as a part of another one: that lies in far memory.
+    fn is_seen_otherwise(&self, value: Value) -> bool {
+        let groups = || self.singles.iter().map(|single| &single.group);
+        let inside: HashSet<OpId> = groups().flat_map(|group| group.ops.clone()).collect();
+        let read: HashSet<Value> = groups()
+            .flat_map(|group| group.operands.iter().map(|operand| operand.source))
+            .collect();
+        let mut work = vec![value];
+        while let Some(value) = work.pop() {
+            let views = self
+                .ir
+                .uses(value)
+                .filter(|u| is_view(self.ir, u.op, &inside));
+            for shown in views.flat_map(|u| self.ir.results(u.op)) {
+                if read.contains(&shown) {
+                    return true;
+                }
+                work.push(shown);
+            }
+        }
+        false
     }
 
     /// A stage that stands for a home until it is known.

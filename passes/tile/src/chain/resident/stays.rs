@@ -18,6 +18,9 @@ use crate::placed::Placed;
 /// How often nests are planned again at most beside a tensor that takes more near memory than they were planned beside.
 const AGAIN: usize = 2;
 
+/// Why a tensor does not stay of which the nests that read it near do not read all that others read.
+const SEEN: Why = "nests read more of it in far memory, as another shape or as a part";
+
 /// Why a tensor does not stay that its writers would have to compute in an order in which they do not read.
 const AS_READ: Why = "no unit computes it as it is read";
 
@@ -228,6 +231,11 @@ impl Planner<'_> {
             (bytes + align - 1) / align * align
         };
         let bytes = sized(&next.homes[own]);
+        let shape = self.ir.ty(value).shape().unwrap_or(&[]);
+        let whole = || Placed::of(next.homes[own].tile()).covers(shape);
+        if candidate.is_put_together() && !whole() && self.is_seen_otherwise(value) {
+            return Err(SEEN.into());
+        }
         let at = self.place(&state.homes, candidate.life, bytes);
         let at = at.ok_or(NO_PLACE)?;
         let home = Rc::make_mut(&mut next.homes[own]);

@@ -78,19 +78,20 @@ impl Emit<'_> {
                 let index = OpFoldResult::Value(column).plus(b, first);
                 let Some(sums) = &sums else {
                     let (dests, tiles) = carried.split_at(results);
-                    return pipe.trip(b, index, dests, tiles.to_vec(), false);
+                    return pipe.trip(b, index, dests, tiles.to_vec(), None);
                 };
                 let carried = self.between(b, &pipe, sums, &root, index, carried);
-                pipe.summed(b, sums, index, results, carried, false)
+                pipe.summed(b, sums, index, results, carried, None)
             })
         });
+        let drains = Some(rows * trips);
         let mut done = counted(b, lag, false, done, &mut |b, iv, carried| {
             let index = OpFoldResult::Value(iv).plus(b, rows * trips);
             let Some(sums) = &sums else {
                 let (dests, tiles) = carried.split_at(results);
-                return pipe.trip(b, index, dests, tiles.to_vec(), true);
+                return pipe.trip(b, index, dests, tiles.to_vec(), drains);
             };
-            pipe.summed(b, sums, index, results, carried, true)
+            pipe.summed(b, sums, index, results, carried, drains)
         });
         if let Some(sums) = &sums {
             let mut root = start;
@@ -183,7 +184,7 @@ impl Pipe<'_> {
         index: OpFoldResult,
         results: usize,
         carried: Vec<Value>,
-        drains: bool,
+        drains: Option<i64>,
     ) -> Vec<Value> {
         let own = index.plus(b, -self.lag);
         let (row, _) = self.place(b, own);

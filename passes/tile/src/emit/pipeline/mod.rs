@@ -75,7 +75,7 @@ impl Emit<'_> {
                 .collect();
             carried = counted(b, trips + pipe.lag, false, init, &mut |b, iv, carried| {
                 let (dests, tiles) = carried.split_at(results);
-                pipe.trip(b, OpFoldResult::Value(iv), dests, tiles.to_vec(), false)
+                pipe.trip(b, OpFoldResult::Value(iv), dests, tiles.to_vec(), None)
             });
             if let (Some((rows, running)), Some(state)) = (
                 pipe.running(),
@@ -307,16 +307,17 @@ impl<'a> Pipe<'a> {
     }
 
     /// A trip: the root's tensors or accumulators, and the tiles that are handed on, to those of the next. Where
-    /// the pipeline drains, the first stages are through.
+    /// the pipeline drains, from a trip on, those stages are through that have done all of theirs by then.
     fn trip(
         &self,
         b: &mut Builder<'_>,
         index: OpFoldResult,
         dests: &[Value],
         mut tiles: Vec<Value>,
-        drains: bool,
+        drains: Option<i64>,
     ) -> Vec<Value> {
-        let through = |node: &Node<'_>| drains && node.lag == 0;
+        // What they load for a row is not there any more.
+        let through = |node: &Node<'_>| drains.is_some_and(|from| from - node.lag >= node.trips);
         // Each stage's own trip, and what it loads there.
         let mut here: Vec<(At, Value)> = Vec::new();
         for node in &self.nodes {

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use tir::data::Random;
-use tir::rewrite::Literal;
+use tir::rewrite::{AttrTerm, Call, Literal, Rule};
 use tir::{Attr, AttrValue, Constraint, FieldInfo, FloatAttr, FloatType, Name, OpInfo, Role, Type};
 
 use crate::corpus::{Corpus, Known};
@@ -16,6 +16,25 @@ use crate::sample::ints;
 
 /// Most elements of a value.
 const ELEMENTS: usize = 4096;
+
+/// The largest dimension that is drawn of a number in a guard.
+const LARGEST: i64 = 512;
+
+/// The whole numbers above one that the guards of a rule name.
+fn named(rule: &Rule) -> Vec<i64> {
+    let mut all = Vec::new();
+    let mut work: Vec<&Call> = rule.guards.iter().collect();
+    while let Some(call) = work.pop() {
+        for arg in &call.args {
+            match arg {
+                AttrTerm::Call(call) => work.push(call),
+                AttrTerm::Literal(Literal::Int(n)) if *n > 1 && !all.contains(n) => all.push(*n),
+                AttrTerm::Literal(_) | AttrTerm::Var(_) => {}
+            }
+        }
+    }
+    all
+}
 
 /// What an instance is like: chosen once for each.
 pub(crate) struct InstanceStyle {
@@ -29,10 +48,12 @@ pub(crate) struct InstanceStyle {
     empty: bool,
     /// Whether everything may be a scalar.
     rank_zero: bool,
+    /// Numbers that the guards of the rule name.
+    named: Vec<i64>,
 }
 
 impl InstanceStyle {
-    pub(crate) fn new(corpus: &Corpus, random: &mut Random) -> Self {
+    pub(crate) fn new(rule: &Rule, corpus: &Corpus, random: &mut Random) -> Self {
         let types = corpus.types.clone();
         let mut elem = elem(&types, random);
         for _ in 0..4 {
@@ -47,11 +68,23 @@ impl InstanceStyle {
             bound: 3 + random.below(5),
             empty: random.percent(25),
             rank_zero: random.percent(15),
+            named: named(rule),
         }
     }
     fn dim(&self, random: &mut Random) -> i64 {
         if self.empty && random.percent(20) {
             return 0;
+        }
+        // A guard holds for these, or for multiples of them, and not beside.
+        if !self.named.is_empty() && random.percent(40) {
+            let near = [0, 0, 0, 1, -1];
+            let times = [1, 1, 2, 3];
+            let picked = random.pick(&self.named).zip(random.pick(&times));
+            let picked = picked.zip(random.pick(&near));
+            let dim = picked.map(|((n, times), near)| n.saturating_mul(times) + near);
+            if let Some(dim) = dim.filter(|dim| (1..=LARGEST).contains(dim)) {
+                return dim;
+            }
         }
         match random.percent(25) {
             true => 1,

@@ -264,7 +264,7 @@ impl Test<'_> {
                 Outcome::Unrun(why) => self.unrun = Some(why),
                 Outcome::Equal(compared) => {
                     if self.is_welcome(&drawn, compared) {
-                        self.coverage.count(&drawn.plan.types());
+                        self.coverage.count(&drawn.plan.types(), compared);
                         self.count_ops(drawn.choice);
                         let worse = self.emptied(&drawn).or_else(|| self.other_values(&drawn));
                         if let Some(worse) = worse.or_else(|| self.other_constants(drawn)) {
@@ -276,10 +276,18 @@ impl Test<'_> {
             }
         }
         let found = self.coverage.instances;
+        let tries = self.coverage.tries;
+        let compared = found - self.coverage.vacant;
+        // What agrees on nothing says nothing of numbers.
+        if found >= self.options.least && compared == 0 {
+            return Verdict::Untested(format!(
+                "its guards held for tensors without elements alone: {found} instances in {tries} tries, of which none has an \
+                 element to compare"
+            ));
+        }
         if found >= self.options.least {
             return Verdict::Right;
         }
-        let tries = self.coverage.tries;
         Verdict::Untested(match self.coverage.built {
             0 => {
                 let stuck = match self.corpus.stuck() {

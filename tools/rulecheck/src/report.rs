@@ -59,13 +59,17 @@ impl std::fmt::Display for Coverage {
         let elems: Vec<&str> = self.elems.keys().map(String::as_str).collect();
         write!(
             f,
-            "{} instances (ranks {}; dims to {}, {} with unit, {} with zero dims; {}); \
+            "{} instances (ranks {}; dims to {}, {} with unit, {} with zero dims{}; {}); \
              {} tries, {} built",
             self.instances,
             ranks.join(" "),
             self.largest,
             self.unit,
             self.empty,
+            match self.vacant {
+                0 => String::new(),
+                vacant => format!(", {vacant} without elements"),
+            },
             elems.join(" "),
             self.tries,
             self.built
@@ -164,6 +168,7 @@ struct Entry<'a> {
     largest_dim: i64,
     unit_dims: usize,
     zero_dims: usize,
+    without_elements: usize,
     elements: &'a BTreeMap<String, usize>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     ops: &'a BTreeMap<String, usize>,
@@ -189,6 +194,7 @@ impl<'a> Entry<'a> {
             largest_dim: coverage.largest,
             unit_dims: coverage.unit,
             zero_dims: coverage.empty,
+            without_elements: coverage.vacant,
             elements: &coverage.elems,
             ops: &coverage.ops,
         };

@@ -96,7 +96,7 @@ impl<'a> Sampler<'a> {
         ir.attach_region(root, region);
         let block = ir.new_block(region);
         Self {
-            style: InstanceStyle::new(corpus, random),
+            style: InstanceStyle::new(rule, corpus, random),
             share: random.percent(60),
             bound: vec![None; rule.vars.len()],
             plan: Plan::default(),

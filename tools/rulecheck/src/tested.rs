@@ -22,6 +22,8 @@ pub struct Coverage {
     pub unit: usize,
     /// How many have a dimension of 0.
     pub empty: usize,
+    /// How many of them have no element to compare.
+    pub vacant: usize,
     /// The largest dimension.
     pub largest: i64,
     /// By op that a variable of the rule stands for: how many have it.
@@ -31,8 +33,8 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Counts an instance whose values have these types.
-    pub(crate) fn count(&mut self, types: &[Type]) {
+    /// Counts an instance whose values have these types, and of which so many elements were compared.
+    pub(crate) fn count(&mut self, types: &[Type], compared: usize) {
         let shapes = || types.iter().filter_map(|ty| ty.shape());
         self.instances += 1;
         if let Some(rank) = shapes().map(<[i64]>::len).max() {
@@ -44,6 +46,7 @@ impl Coverage {
         let has = |n: i64| shapes().any(|s| s.contains(&n));
         self.unit += usize::from(has(1));
         self.empty += usize::from(has(0));
+        self.vacant += usize::from(compared == 0);
         let largest = shapes().flatten().copied().max().unwrap_or(0);
         self.largest = self.largest.max(largest);
     }

@@ -345,8 +345,13 @@ impl Buffers {
 
     fn no_room(&self, sites: &Sites, space: SpaceId, spec: &SpaceSpec, want: &Alloc) -> Box<Fault> {
         let held = self.live_bytes[space.0 as usize];
+        let missing = held.saturating_add(want.bytes).saturating_sub(spec.bytes);
+        let why = match missing {
+            0 => " and no gap is large enough".to_string(),
+            missing => format!(", {missing} too many to have it beside them"),
+        };
         let text = format!(
-            "{} asks for {} bytes in @{} for {}: {held} of {} are held and no gap is large enough",
+            "{} asks for {} bytes in @{} for {}: {held} of {} are held{why}",
             sites.show(want.site),
             want.bytes,
             spec.name,

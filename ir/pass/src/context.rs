@@ -96,6 +96,16 @@ impl<'a> PassCx<'a> {
         self.shared.get(make)
     }
 
+    /// Does the same with each of some items, on the threads of this run; answers come in the order of the items. An answer must
+    /// not depend on when it is found: other items may be done before or meanwhile.
+    pub fn map<T: Send, R: Send>(
+        &self,
+        items: Vec<T>,
+        work: impl Fn(T) -> R + Sync + Send,
+    ) -> Vec<R> {
+        self.shared.map(items, work)
+    }
+
     /// Tells the user something: a remark or a warning.
     pub fn remark(&mut self, remark: Diagnostic) {
         self.remarks.push(remark);

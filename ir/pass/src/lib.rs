@@ -10,6 +10,7 @@
 mod analysis;
 mod context;
 mod manager;
+mod memo;
 mod options;
 mod pass;
 mod pipeline;
@@ -25,6 +26,7 @@ mod text;
 pub use analysis::Analysis;
 pub use context::{PassCx, PassResult};
 pub use manager::PassManager;
+pub use memo::Memo;
 pub use options::{OptionInfo, OptionValue, PassOptions, option_text, read_option};
 pub use pass::{Alias, AnyPass, Pass};
 pub use pipeline::{Element, Pipeline};

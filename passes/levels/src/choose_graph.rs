@@ -5,12 +5,13 @@
 //! by the same estimate before one is taken: as the function is, as rewritten, and with the groups that were chosen.
 
 mod near;
+mod whole;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use tir::interp::to_attr;
-use tir::pass::PassOptions;
+use tir::pass::{Memo, PassOptions};
 use tir::{
     At, Attr, Data, Diagnostic, Ir, Mapping, Op, OpId, Pass, PassCx, PassResult, Pipeline, Traits,
     Type, Value, pass,
@@ -30,6 +31,7 @@ use tir_tile::Tile;
 
 use crate::shape::Shape;
 use near::{AS_IT_IS, Program};
+use whole::Prices;
 
 pass! {
     /// Runs `egraph` and `constant-fold` on a copy of a function, where groups of ops are extracted at the cycles that each
@@ -159,59 +161,6 @@ impl ChooseGraph {
         Some(fused)
     }
 
-    /// Whether groups that were chosen promise something beside those that bytes decide, or what the program with these takes. To price
-    /// a program of other groups is to plan it: not where groups by themselves promise nothing.
-    fn promises(&self, made: &[(&str, Ir, Option<i64>)], grouped: &Ir, cx: &PassCx<'_>) -> bool {
-        let [(_, open, rewritten)] = made else {
-            return true;
-        };
-        let fused = self.fused(open, cx);
-        let by_bytes = fused.and_then(|fused| self.apart(&fused, cx));
-        let promised = self.apart(grouped, cx);
-        let left = 1.0 - 1.0 / self.worth.max(1) as f64;
-        let promises = |other: Option<i64>| {
-            let less =
-                |promised: i64| other.is_none_or(|other| (promised as f64) < left * other as f64);
-            promised.is_some_and(less)
-        };
-        promises(by_bytes) || promises(*rewritten)
-    }
-
-    /// Of programs that an e-graph has of a function of so many ops those that are compared whole. Of a large one that are those whose
-    /// groups, each by itself, take no more than one in `worth` of its cycles more than those of the first: to plan one takes as long as
-    /// all the rest.
-    fn near_to_first(
-        &self,
-        ir: &Ir,
-        all: Vec<[Ir; 2]>,
-        ops: usize,
-        cx: &mut PassCx<'_>,
-    ) -> Vec<[Ir; 2]> {
-        let count = all.len();
-        if ops <= self.repeat_ops || count < 2 {
-            return all;
-        }
-        let mut least = None;
-        let near = |[_, grouped]: &[Ir; 2]| {
-            let Some(cycles) = self.apart(grouped, cx) else {
-                return true;
-            };
-            let least = *least.get_or_insert(cycles);
-            cycles <= least.saturating_add(least / i64::try_from(self.worth.max(1)).unwrap_or(1))
-        };
-        let near: Vec<[Ir; 2]> = all.into_iter().filter(near).collect();
-        let left = count - near.len();
-        if left > 0 && cx.settings().remarks {
-            let text = format!(
-                "of {count} programs {left} were not compared whole, whose groups take over one in {} cycles more than those of the \
-                 first, each by itself: the function has more than {} ops, {ops}; `repeat-ops={ops}` compares them",
-                self.worth, self.repeat_ops
-            );
-            cx.remark(Diagnostic::remark(text).at(ir.loc(ir.root())));
-        }
-        near
-    }
-
     /// A function grouped so that some groups have several results, if there are such.
     fn of_several(&self, ir: &Ir, cx: &PassCx<'_>) -> Option<Ir> {
         if self.multi_output || !self.fuses() {
@@ -231,14 +180,15 @@ impl ChooseGraph {
         let block = ir.body_block(ir.root(), 0)?;
         let computed =
             |op: &OpId| !ir.has(*op, Traits::ConstantLike) && !ir.has(*op, Traits::Terminator);
-        let mut sum = 0i64;
-        for op in ir.ops_in(block).filter(computed) {
+        let cycles = |op: OpId| {
             let read = ir.operands(op).chain(captures(ir, op));
             let given: HashSet<Value> = read.filter(|v| ir.owner(*v).is_none()).collect();
             let given = given.into_iter().map(|value| bytes(ir.ty(value))).sum();
-            sum = sum.saturating_add(self.by_itself(&alone(ir, op), given, cx)?);
-        }
-        Some(sum)
+            self.by_itself(&alone(ir, op), given, cx)
+        };
+        let all = cx.map(ir.ops_in(block).filter(computed).collect(), cycles);
+        let sum = |sum: i64, cycles: Option<i64>| Some(sum.saturating_add(cycles?));
+        all.into_iter().try_fold(0, sum)
     }
 
     /// The cycles of a function of one group.
@@ -263,33 +213,31 @@ impl ChooseGraph {
         let machine = &attached.0.as_ref()?.0.name;
         let options = format!("{machine} {:?} {copied}", self.values());
         let key = (options, Shape::of(group));
-        let all = cx.shared(Alone::default);
-        let open = || all.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = open().get(&key) {
-            return *known;
-        }
-        let taken = self.lowered(group, cx).and_then(|lowered| {
+        cx.shared(Alone::default).0.or_find(key, || {
+            let lowered = self.lowered(group, cx)?;
             let computes = computes(&lowered);
             let cycles = match computes || copied {
                 true => self.nests(&lowered, cx)?,
                 false => 0,
             };
             Some(Taken { computes, cycles })
-        });
-        open().insert(key, taken);
-        taken
+        })
+    }
+
+    /// The pass that estimates nests.
+    fn tiling(&self) -> Tile {
+        Tile::of_level(
+            self.depth,
+            self.max_stages,
+            (self.resident, &self.near_policy),
+            &self.join_groups,
+        )
     }
 
     fn nests(&self, lowered: &Ir, cx: &PassCx<'_>) -> Option<i64> {
         let attached = cx.outer::<AttachedMachine>()?;
         let (info, machine) = attached.0.as_ref()?;
-        let tile = Tile::of_level(
-            self.depth,
-            self.max_stages,
-            (self.resident, &self.near_policy),
-            &self.join_groups,
-        );
-        Some(tile.price(lowered, cx, (info, machine))?.weighed)
+        Some(self.tiling().price(lowered, cx, (info, machine))?.weighed)
     }
 }
 
@@ -412,17 +360,16 @@ struct Taken {
 
 /// What functions of one group take, by machine and options, and by what they compute; none of those that do not fit.
 #[derive(Default)]
-struct Alone(Mutex<HashMap<(String, Shape), Option<Taken>>>);
+struct Alone(Memo<(String, Shape), Option<Taken>>);
 
 /// Random constants by their types.
 #[derive(Default)]
-struct Numbers(Mutex<HashMap<Type, Option<Attr>>>);
+struct Numbers(Memo<Type, Option<Attr>>);
 
 impl Numbers {
     fn of(&self, ty: Type) -> Option<Attr> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let make = || to_attr(&Data::random(ty, 1).ok()?, ty);
-        *all.entry(ty).or_insert_with(make)
+        self.0.or_find(ty, make)
     }
 }
 
@@ -464,6 +411,8 @@ impl Pass for ChooseGraph {
     }
 
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        FuseGraph::check(&self.partition)?;
+        self.tiling().check()?;
         let processor = cx.outer::<OnProcessor>().is_some_and(|found| found.0);
         let before = if processor { None } else { self.price(ir, cx) };
         let before = before.filter(|cycles| *cycles >= self.least);
@@ -479,11 +428,7 @@ impl Pass for ChooseGraph {
             return Ok(());
         };
         let mut found = Vec::new();
-        let mut known: HashMap<Shape, Option<i64>> = HashMap::new();
-        let mut price = |other: &Ir, cx: &PassCx<'_>| {
-            let shape = Shape::of(other);
-            *known.entry(shape).or_insert_with(|| self.price(other, cx))
-        };
+        let known = Prices::default();
         let mut least = before;
         // What is rewritten can be rewritten further: another e-graph begins where the last one ended.
         let mut from = ir.clone();
@@ -498,22 +443,8 @@ impl Pass for ChooseGraph {
             let (all, said) = self.grouped(&from, cx)?;
             said.into_iter().for_each(|remark| cx.remark(remark));
             let mut best: Option<(i64, Ir)> = None;
-            // Where the groups that were chosen win by far, and functions are large, they are all that is planned of other programs.
-            let mut grouped_alone = false;
             let near = self.near_to_first(ir, all, ops, cx);
-            for [open, grouped] in near {
-                let mut made = Vec::new();
-                if !grouped_alone {
-                    made.push(("rewritten", open.clone(), price(&open, cx)));
-                }
-                if self.fuses() && (grouped_alone || self.promises(&made, &grouped, cx)) {
-                    let cycles = price(&grouped, cx);
-                    made.push(("rewritten and grouped", grouped, cycles));
-                }
-                if let [(.., Some(open)), (.., Some(grouped))] = made[..] {
-                    let far = 1.0 - 1.0 / self.doubt.max(1) as f64;
-                    grouped_alone |= once && (grouped as f64) < far * open as f64;
-                }
+            for (open, made) in self.planned_whole(near, once, &known, cx) {
                 let mut quickest: Option<i64> = None;
                 for (what, other, cycles) in made {
                     self.print(ir, cx, || {

@@ -53,6 +53,8 @@ impl Place {
 pub struct Mismatch {
     /// How much was found equal before: the greatest is the nearest.
     pub rank: u8,
+    /// Where memory alone is missing, how many bytes its smallest tiles need.
+    pub needed: Option<i64>,
     /// What differs.
     pub text: String,
 }
@@ -60,7 +62,17 @@ pub struct Mismatch {
 impl Mismatch {
     pub(crate) fn new(rank: u8, text: impl Into<String>) -> Self {
         let text = text.into();
-        Self { rank, text }
+        Self {
+            rank,
+            needed: None,
+            text,
+        }
+    }
+    /// Whether this is nearer to what is wanted than another one: more is equal, or fewer bytes are missing.
+    pub(crate) fn is_nearer(&self, other: &Self) -> bool {
+        let less = self.needed.zip(other.needed);
+        let less = less.is_some_and(|(own, other)| own < other);
+        self.rank > other.rank || self.rank == other.rank && less
     }
 }
 impl Display for Mismatch {

@@ -1,15 +1,14 @@
 //! The passes `tile` and `tensorize` on functions.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use tir::pass::Memo;
 use tir::workload::Workload;
 use tir::{Attr, Diagnostic, Ir, Loc, Name, Pass, PassCx, PassOptions, PassResult, pass};
 use tir_accel::bounds::Bounds;
 use tir_accel::{AttachedMachine, MachineInfo};
 
 use crate::chain::{Limits, Policy};
-
 use crate::plan::{Budget, Join, Price, Target};
 use crate::tile::Known;
 
@@ -141,11 +140,33 @@ impl Tile {
         }
     }
 
+    /// Whether the values of its options are some.
+    ///
+    /// # Errors
+    /// The first that is none, and what is expected.
+    pub fn check(&self) -> PassResult {
+        let least = |what: &str, value: i64| {
+            let text = format!("has {what}={value}, expected at least 1");
+            match value < 1 {
+                true => Err(vec![Diagnostic::error(text)]),
+                false => Ok(()),
+            }
+        };
+        least("depth", self.depth)?;
+        least(
+            "max-stages",
+            i64::try_from(self.max_stages).unwrap_or(i64::MAX),
+        )?;
+        self.join()?;
+        self.limits()?;
+        Ok(())
+    }
+
     fn budget(&self, join: Join) -> Budget {
         let bytes = Policy::of(&self.near_policy) == Some(Policy::Bytes);
         Budget {
             worth: if bytes { WORTH } else { 0 },
-            depth: self.depth.max(1),
+            depth: self.depth,
             spare: 0,
             bytes: self.bytes.unwrap_or(i64::MAX),
             limit: self.max_plans,
@@ -196,26 +217,15 @@ impl Tile {
         let target = Target::new(info, machine)?;
         let join = Join::of(&self.join_groups)?;
         let (budget, limits) = (self.budget(join), self.limits().ok()?);
-        self.with_known(cx, info, |known| {
-            crate::tile::price(&mut func.clone(), &target, budget, limits, known)
-        })
+        let known = self.known(cx, info);
+        crate::tile::price(&mut func.clone(), &target, budget, limits, &known)
     }
 
-    /// Does something with what this run knows of groups on a machine.
-    fn with_known<R>(
-        &self,
-        cx: &PassCx<'_>,
-        info: &MachineInfo,
-        with: impl FnOnce(&mut Known) -> R,
-    ) -> R {
+    /// What this run knows of groups on a machine.
+    fn known(&self, cx: &PassCx<'_>, info: &MachineInfo) -> Arc<Known> {
         // Plans are the same with the same options, whatever else is planned.
         let key = format!("{} {:?}", info.name, self.values());
-        let all = cx.shared(Remembered::default);
-        let open = || all.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut known = open().remove(&key).unwrap_or_default();
-        let answer = with(&mut known);
-        open().insert(key, known);
-        answer
+        cx.shared(Remembered::default).0.or_find(key, Arc::default)
     }
 }
 
@@ -244,18 +254,18 @@ impl Told {
 
 /// What is known on machines, by their names and the options of the pass.
 #[derive(Default)]
-struct Remembered(Mutex<HashMap<String, Known>>);
+struct Remembered(Memo<String, Arc<Known>>);
 
 impl Pass for Tile {
     fn prepare(&self, parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
         prepare(parent, cx)
     }
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        self.check()?;
         let (budget, limits) = (self.budget(self.join()?), self.limits()?);
         with_target(ir, cx, self.optional, |ir, cx, target| {
-            let tiled = self.with_known(cx, target.info, |known| {
-                crate::tile::tile(ir, target, budget, limits, known)
-            })?;
+            let known = self.known(cx, target.info);
+            let tiled = crate::tile::tile(ir, target, budget, limits, &known)?;
             for candidates in tiled.candidates {
                 cx.remark(candidates);
             }
@@ -298,8 +308,7 @@ impl Pass for EstimateCycles {
             (self.resident, &self.near_policy),
             &self.join_groups,
         );
-        tile.join()?;
-        tile.limits()?;
+        tile.check()?;
         let root = ir.root();
         ir.remove_attr(root, CYCLES);
         let text = match tile.price(ir, cx, (info, machine)) {

@@ -1,5 +1,7 @@
 //! Flags that set output options of every `egraph` of the pipeline, wherever it stands.
 
+use std::collections::HashSet;
+
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use tir::Diagnostic;
 use tir_pass::{Element, PassRegistry, Pipeline};
@@ -8,7 +10,7 @@ use tir_pass::{Element, PassRegistry, Pipeline};
 const PASS: &str = "egraph";
 
 /// A pass that runs it, and its options of these names.
-const WITHIN: (&str, &[&str]) = ("choose-graph", &["print"]);
+const WITHIN: (&str, &[&str]) = ("choose-graph", &["print", "json"]);
 
 /// The flags, and the options of the pass that they set.
 const FLAGS: [(&str, &str); 4] = [
@@ -66,30 +68,48 @@ pub(crate) fn set(
     passes: &PassRegistry,
     options: &[(&'static str, String)],
 ) -> Result<(), Vec<Diagnostic>> {
-    let Some((first, _)) = options.first() else {
+    let mut taken = Taken::default();
+    each(pipeline, passes, options, &mut taken)?;
+    let Some((left, _)) = options
+        .iter()
+        .find(|(option, _)| !taken.by.contains(option))
+    else {
         return Ok(());
     };
-    if each(pipeline, passes, options)? {
-        return Ok(());
-    }
-    let flag = FLAGS.iter().find(|(_, option)| option == first);
+    let flag = FLAGS.iter().find(|(_, option)| option == left);
     let flag = flag.map_or("", |(flag, _)| flag);
     let what = format!("--{flag} needs pass '{PASS}', which is not in the pipeline");
-    Err(vec![Diagnostic::error(what)])
+    let error = Diagnostic::error(what);
+    Err(vec![match taken.within {
+        true => error.note(format!(
+            "'{}', which is, chooses by what groups of operators take as nests, and keeps no proof: with 'egraph=true' lowerings run '{PASS}' before",
+            WITHIN.0
+        )),
+        false => error,
+    }])
+}
+
+/// Which options a pass of the pipeline takes, and whether one runs the e-graph within.
+#[derive(Default)]
+struct Taken {
+    by: HashSet<&'static str>,
+    within: bool,
 }
 
 fn each(
     pipeline: &mut Pipeline,
     passes: &PassRegistry,
     options: &[(&'static str, String)],
-) -> Result<bool, Vec<Diagnostic>> {
-    let mut found = false;
+    taken: &mut Taken,
+) -> Result<(), Vec<Diagnostic>> {
     for element in &mut pipeline.elements {
         match element {
             Element::Pass(pass) if pass.name() == PASS || pass.name() == WITHIN.0 => {
                 let name = pass.name();
+                taken.within |= name == WITHIN.0;
                 let has = |option: &str| name == PASS || WITHIN.1.contains(&option);
                 let options = options.iter().filter(|(option, _)| has(option));
+                taken.by.extend(options.clone().map(|(option, _)| *option));
                 let set: Vec<(String, String)> = options
                     .map(|(name, value)| (name.to_string(), value.clone()))
                     .collect();
@@ -107,13 +127,12 @@ fn each(
                 if let Some(one) = again.elements.into_iter().next() {
                     *element = one;
                 }
-                found = true;
             }
             Element::Pass(_) => {}
             Element::Nest(_, inner) | Element::Alias(_, _, inner) => {
-                found |= each(inner, passes, options)?;
+                each(inner, passes, options, taken)?;
             }
         }
     }
-    Ok(found)
+    Ok(())
 }

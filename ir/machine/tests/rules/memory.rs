@@ -64,7 +64,7 @@ fn a_full_space_says_who_holds_it() {
     check(
         t.m.alloc(spm, Alloc::new("c", 600, site)),
         FaultKind::OutOfSpace,
-        "`memref.alloc` (f.tir:9:2) asks for 600 bytes in @spm for c: 512 of 1024 are held and no gap is large enough\
+        "`memref.alloc` (f.tir:9:2) asks for 600 bytes in @spm for c: 512 of 1024 are held, 88 too many to have it beside them\
          \n  note: a holds 256 bytes at 0\n  note: b holds 256 bytes at 256",
     );
     t.m.dealloc(t.a, site).unwrap();

@@ -47,22 +47,23 @@ pass! {
     }
 }
 
+impl FuseGraph {
+    /// Whether a partition is one.
+    ///
+    /// # Errors
+    /// What is expected.
+    pub fn check(partition: &str) -> PassResult {
+        Choice::of(partition).map(|_| ())
+    }
+}
+
 impl Pass for FuseGraph {
     fn prepare(&self, parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
         cx.analysis::<AttachedMachine>(parent);
         Ok(())
     }
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
-        let choice = match self.partition.as_str() {
-            "cost" => Choice::Cost,
-            "greedy" => Choice::Greedy,
-            "none" => Choice::Alone,
-            "random" => Choice::Random,
-            other => {
-                let error = format!("has partition={other}, expected cost, greedy, none or random");
-                return Err(vec![Diagnostic::error(error)]);
-            }
-        };
+        let choice = Choice::of(&self.partition)?;
         cx.each(ir, &|ir, cx| {
             let attached = cx.outer::<AttachedMachine>();
             let machine = attached.as_deref().and_then(|a| a.0.as_ref());
@@ -84,6 +85,21 @@ enum Choice {
     Greedy,
     Alone,
     Random,
+}
+
+impl Choice {
+    fn of(partition: &str) -> Result<Self, Vec<Diagnostic>> {
+        match partition {
+            "cost" => Ok(Self::Cost),
+            "greedy" => Ok(Self::Greedy),
+            "none" => Ok(Self::Alone),
+            "random" => Ok(Self::Random),
+            other => {
+                let error = format!("has partition={other}, expected cost, greedy, none or random");
+                Err(vec![Diagnostic::error(error)])
+            }
+        }
+    }
 }
 
 impl FuseGraph {

@@ -61,9 +61,7 @@ impl ChooseGraph {
         others.truncate(self.runs.max(1));
         let mut all = vec![given];
         all.append(&mut others);
-        let cycles = all.iter_mut().map(|program| self.run_dry(program, cx));
-        let cycles: Option<Vec<i64>> = cycles.collect();
-        let taken = match cycles {
+        let taken = match self.run_dry(&mut all, cx) {
             Some(cycles) => (1..all.len()).fold(0, |best, next| {
                 match fewer(cycles[next], cycles[best], self.slight) {
                     true => next,
@@ -85,23 +83,28 @@ impl ChooseGraph {
         all.swap_remove(taken)
     }
 
-    /// The cycles of a program on the machine model, once it is lowered as `to-accel` lowers it.
-    fn run_dry(&self, program: &mut Program, cx: &mut PassCx<'_>) -> Option<i64> {
-        if self.runs == 0 || program.estimated > self.largest {
+    /// The cycles of programs on the machine model, once they are lowered as `to-accel` lowers them; none if one is not to be run
+    /// there, or cannot be.
+    fn run_dry(&self, all: &mut [Program], cx: &mut PassCx<'_>) -> Option<Vec<i64>> {
+        if self.runs == 0 || all.iter().any(|program| program.estimated > self.largest) {
             return None;
         }
-        if program.run.is_none() {
-            let cycles = self.lower_and_run(&program.ir, cx);
-            program.run = Some(cycles);
+        let fresh: Vec<&mut Program> = all.iter_mut().filter(|p| p.run.is_none()).collect();
+        let run = |program: &mut Program| self.lower_and_run(&program.ir, cx);
+        let found = cx.map(fresh, |program| {
+            program.run = Some(run(program));
+            &*program
+        });
+        for program in found {
             let (what, estimated) = (program.what, program.estimated);
-            self.print(&program.ir, cx, || match cycles {
+            self.print(&program.ir, cx, || match program.run.flatten() {
                 Some(cycles) => format!(
                     "{what} the function takes {cycles} cycles on the machine model, {estimated} by the estimate"
                 ),
                 None => format!("{what} the function cannot be run on the machine model"),
             });
         }
-        program.run?
+        all.iter().map(|program| program.run?).collect()
     }
 
     fn lower_and_run(&self, function: &Ir, cx: &PassCx<'_>) -> Option<i64> {

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use tir::pass::Memo;
 use tir::{Ir, Name, OpId, Value};
 use tir_tensor::{CollapseShape, ExpandShape, Generic, InsertSlice, TransferRead};
 
@@ -119,7 +119,7 @@ pub struct Limits {
 /// What is known of chains by the signatures of their groups: of one function, and of the same in another form.
 #[derive(Default)]
 pub struct Cuts {
-    known: FxHashMap<Signature, Result<Kept, Refused>>,
+    known: Memo<Signature, Arc<Result<Kept, Refused>>>,
     producers: Known,
     nests: Nests,
 }
@@ -263,7 +263,7 @@ pub fn partition(
     target: &Target<'_>,
     budget: Budget,
     limits: Limits,
-    cuts: &mut Cuts,
+    cuts: &Cuts,
 ) -> Chains {
     let count = singles.len();
     let made = Who::new(ir, singles, target);
@@ -282,7 +282,6 @@ pub fn partition(
         producers,
         nests,
     } = cuts;
-    let (producers, nests) = (&*producers, &*nests);
     let homes = Homes::new();
     let none = Makers::new();
     let base = Context {
@@ -329,7 +328,7 @@ pub fn partition(
                 }
                 continue;
             }
-            let found = known.entry(signature).or_insert_with(|| {
+            let found = known.or_find(signature, || {
                 let root = &singles[first].group;
                 let found = chain(&cx, root, None, here).map(|found| Kept::new(&cx, found, false));
                 let flat = FlatChain::new(root, &makers).and_then(|flat| {
@@ -345,8 +344,9 @@ pub fn partition(
                     Ok(found) => flat.cycles < found.cycles,
                     Err(_) => true,
                 };
-                flat.filter(better).map_or(found, Ok)
+                Arc::new(flat.filter(better).map_or(found, Ok))
             });
+            let found = &*found;
             if listed > 0 {
                 let text = match found {
                     Ok(Kept { cycles, text, .. }) => {
@@ -456,7 +456,7 @@ struct Cut<'a> {
     cx: Context<'a>,
     singles: &'a [Single],
     made: &'a Who,
-    known: &'a FxHashMap<Signature, Result<Kept, Refused>>,
+    known: &'a Memo<Signature, Arc<Result<Kept, Refused>>>,
 }
 
 impl Cut<'_> {
@@ -486,8 +486,8 @@ impl Cut<'_> {
             ..self.cx
         };
         let root = &self.singles[first].group;
-        let plan = self.known.get(&signature);
-        let plan = plan.and_then(|found| found.as_ref().ok());
+        let found = self.known.get(&signature);
+        let plan = found.as_deref().and_then(|found| found.as_ref().ok());
         let flat = plan.filter(|found| found.flat);
         let flat = flat.and_then(|_| FlatChain::new(root, &makers));
         let plan = plan.map(|found| &found.plan);

@@ -1,9 +1,8 @@
 //! The plans of stages, remembered by what they depend on.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use tir::pass::Memo;
 
 use super::reach::ends;
 use super::stage::Context;
@@ -11,11 +10,11 @@ use crate::group::{Group, Signature};
 use crate::plan::{Budget, Plan, slides_near, stages};
 
 /// The plans of stages by their signatures: many roots read the same tile, and one root ends many chains.
-pub(super) type Known = RefCell<FxHashMap<Signature, Arc<Vec<Plan>>>>;
+pub(super) type Known = Memo<Signature, Arc<Vec<Plan>>>;
 
 /// The plans of nests beside what stays, by their signatures and how what they read lies in near memory; none where there is no
 /// way to compute one.
-pub(super) type Nests = RefCell<FxHashMap<Signature, Option<Plan>>>;
+pub(super) type Nests = Memo<Signature, Option<Plan>>;
 
 impl Context<'_> {
     /// Whether the least that a producer loads at once may be more than what is free.
@@ -64,19 +63,15 @@ impl Context<'_> {
         signature.flag(parts);
         signature.flag(windows);
         signature.group(self.ir, group);
-        if let Some(plans) = self.known.borrow().get(&signature) {
-            return Arc::clone(plans);
-        }
-        let with = |parts| stages(self.ir, group, self.target, self.budget, (parts, windows));
-        let mut plans = with(parts);
-        // Where all of its sums at once never fit, parts may.
-        if plans.is_empty() && group.into.is_some() && !parts && self.divides(group) {
-            plans = with(true);
-        }
-        let plans = Arc::new(plans);
-        let known = &mut *self.known.borrow_mut();
-        known.insert(signature, Arc::clone(&plans));
-        plans
+        self.known.or_find(signature, || {
+            let with = |parts| stages(self.ir, group, self.target, self.budget, (parts, windows));
+            let mut plans = with(parts);
+            // Where all of its sums at once never fit, parts may.
+            if plans.is_empty() && group.into.is_some() && !parts && self.divides(group) {
+                plans = with(true);
+            }
+            Arc::new(plans)
+        })
     }
 
     /// Whether all that a stage reads of near memory lies there as it reads it, and what it writes is no wider than the tile:

@@ -144,9 +144,9 @@ pub struct Nearest {
 }
 
 impl Nearest {
-    /// Keeps the nearer one; of equal ones the first.
+    /// Keeps the nearer one; of equal ones the first, and of those that do not fit the one of the fewest bytes.
     fn improve(best: &mut Option<Nearest>, kind: &'static str, name: Name, mismatch: Mismatch) {
-        let better = |old: &Nearest| old.mismatch.rank < mismatch.rank;
+        let better = |old: &Nearest| mismatch.is_nearer(&old.mismatch);
         if best.as_ref().is_none_or(better) {
             *best = Some(Nearest {
                 kind,

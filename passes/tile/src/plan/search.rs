@@ -315,9 +315,10 @@ pub(super) fn divisions(
     }
     let text =
         |Excess { needed, free, .. }| format!("its tiles need {needed} bytes, {free} are free");
-    least
-        .filter(|_| !fits)
-        .map(|least| Mismatch::new(7, text(least)))
+    least.filter(|_| !fits).map(|least| Mismatch {
+        needed: Some(least.needed),
+        ..Mismatch::new(7, text(least))
+    })
 }
 
 /// What the sizes of an iterator's tiles add to the number of calls, or of tiles that are moved.
@@ -472,7 +473,11 @@ impl Tried<'_> {
             };
             self.dense = true;
             self.slower |= slow;
-            self.least = self.least.or(excess);
+            if let Some(excess) = excess
+                && self.least.is_none_or(|least| excess.needed < least.needed)
+            {
+                self.least = Some(excess);
+            }
             if slow && strip.is_none() {
                 return;
             }

@@ -7,8 +7,10 @@
 //! one that [`plan`] finds.
 
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::FxBuildHasher;
+use tir::pass::Memo;
 use tir::{Ir, Name, Type};
 
 use super::search::{Search, divisions};
@@ -24,7 +26,10 @@ use crate::matching::Assignment;
 
 /// Plans of groups by what they have in common.
 #[derive(Default)]
-pub struct Siblings(FxHashMap<Signature, Vec<(Steps, Plan)>>);
+pub struct Siblings(Memo<Signature, Vec<Sibling>>);
+
+/// A group that was planned.
+type Sibling = Arc<(Steps, Plan)>;
 
 /// What a machine makes of the steps of a group.
 struct Steps {
@@ -204,7 +209,7 @@ impl Siblings {
     /// # Errors
     /// As [`plan`] has them.
     pub fn plan(
-        &mut self,
+        &self,
         ir: &Ir,
         group: &Group,
         target: &Target<'_>,
@@ -215,9 +220,9 @@ impl Siblings {
             return plan(ir, group, target, budget);
         };
         let steps = Steps::of(ir, group, target);
-        let known = self.0.entry(frame).or_default();
-        let less = |(other, plan): &&(Steps, Plan)| other.are_less(&steps, plan.cycles);
-        let less = known.iter().filter(less);
+        let known = self.0.get(&frame).unwrap_or_default();
+        let known = known.iter().map(|sibling| (&sibling.0, &sibling.1));
+        let less = known.filter(|(other, plan)| other.are_less(&steps, plan.cycles));
         // What bounds most: of the others none is as good.
         let most = less.max_by_key(|(_, plan)| (plan.cycles, plan.bytes));
         let found = most.and_then(|(_, other)| as_good(ir, group, (target, budget), &steps, other));
@@ -225,7 +230,7 @@ impl Siblings {
             Some(found) => found,
             None => plan(ir, group, target, budget)?,
         };
-        known.push((steps, found.clone()));
+        self.0.push(frame, Arc::new((steps, found.clone())));
         Ok(found)
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn in_steps(
     group: &mut HashMap<OpId, usize>,
     target: &Target<'_>,
     budget: Budget,
-    known: &mut Known,
+    known: &Known,
 ) {
     if target.inner.is_some() {
         return;
@@ -128,7 +128,7 @@ fn alone(
     group: &HashMap<OpId, usize>,
     target: &Target<'_>,
     budget: Budget,
-    known: &mut Known,
+    known: &Known,
 ) -> Option<Vec<Alone>> {
     let Groups { from, singles, .. } = groups(func, group, target, budget, known);
     let nests = singles?.into_iter().map(|single| {
@@ -148,7 +148,7 @@ pub(super) fn forms(
     group: &mut HashMap<OpId, usize>,
     with: (&Target<'_>, Budget, Limits),
     strides: bool,
-    known: &mut Known,
+    known: &Known,
 ) {
     // Of all forms only the cycles are asked for.
     let (target, budget, limits) = with;
@@ -209,13 +209,13 @@ fn priced(
     func: &Ir,
     group: &HashMap<OpId, usize>,
     with: (&Target<'_>, Budget, Limits),
-    known: &mut Known,
+    known: &Known,
 ) -> Option<i64> {
     let mut text = tir::text::print(func, &Default::default());
     let numbers = func.walk_ids().into_iter().map(|op| group.get(&op));
     text.push_str(&format!("{:?} {:?}", with.2, numbers.collect::<Vec<_>>()));
     if let Some(cycles) = known.priced.get(&text) {
-        return Some(*cycles);
+        return Some(cycles);
     }
     let (target, budget, limits) = with;
     let limits = Limits {
@@ -223,8 +223,7 @@ fn priced(
         ..limits
     };
     let cycles = nests(func, group, (target, budget, limits), known)?.stay?;
-    known.priced.insert(text, cycles);
-    Some(cycles)
+    Some(known.priced.or_find(text, || cycles))
 }
 
 /// A function and its groups once more, and which op of it each op of the copy is.
@@ -267,15 +266,14 @@ fn groups(
     group: &HashMap<OpId, usize>,
     target: &Target<'_>,
     budget: Budget,
-    known: &mut Known,
+    known: &Known,
 ) -> Groups {
     let (mut func, mut group, from) = copied(func, group);
     crate::settle::settle(&mut func, &mut group);
     drop_empty(&mut func);
     let scope = whole(&func, group, target);
-    let mut plans = Plans::new(target, quiet(budget), std::mem::take(&mut known.plans));
-    let singles = singles(&func, &scope, &mut plans);
-    known.plans = plans.into_known();
+    let plans = Plans::new(target, quiet(budget), &known.plans);
+    let singles = singles(&func, &scope, &plans);
     Groups {
         func,
         from,
@@ -301,7 +299,7 @@ pub(super) fn nests(
     func: &Ir,
     group: &HashMap<OpId, usize>,
     (target, budget, limits): (&Target<'_>, Budget, Limits),
-    known: &mut Known,
+    known: &Known,
 ) -> Option<Nests> {
     let budget = quiet(budget);
     let Groups {
@@ -309,7 +307,7 @@ pub(super) fn nests(
         from,
         singles,
     } = groups(func, group, target, budget, known);
-    let cuts = &mut known.cuts;
+    let cuts = &known.cuts;
     let chains = partition(&func, &singles?, target, budget, limits, cuts);
     let here = |nest: &HashSet<OpId>| nest.iter().filter_map(|op| from.get(op).copied()).collect();
     Some(Nests {

@@ -20,7 +20,9 @@ mod report;
 pub use report::{Tiled, Unmatched, on_tiles};
 
 use std::collections::{HashMap, HashSet};
+use std::sync::OnceLock;
 
+use tir::pass::Memo;
 use tir::remarks::SINGLE_NEST;
 use tir::{Diagnostic, Ir, OpId, Value};
 use tir_graph::Fused;
@@ -50,7 +52,7 @@ pub fn price(
     target: &Target<'_>,
     budget: Budget,
     limits: Option<Limits>,
-    known: &mut Known,
+    known: &Known,
 ) -> Option<Price> {
     let one = |cycles: i64| Price {
         cycles,
@@ -77,9 +79,8 @@ pub fn price(
         }
         None => {
             let scope = whole(func, group, target);
-            let mut plans = Plans::new(target, budget, std::mem::take(&mut known.plans));
-            let singles = singles(func, &scope, &mut plans);
-            known.plans = plans.into_known();
+            let plans = Plans::new(target, budget, &known.plans);
+            let singles = singles(func, &scope, &plans);
             let thread = i64::try_from(target.info.thread_cycles(1)).unwrap_or(i64::MAX);
             let prices = singles?;
             let prices = prices.iter().map(|single| single.apart().1.cost.clone());
@@ -105,7 +106,7 @@ fn settled(
     budget: Budget,
     limits: Option<Limits>,
     tiled: bool,
-    known: &mut Known,
+    known: &Known,
 ) -> (HashMap<OpId, usize>, Option<Limits>) {
     let mut group = HashMap::new();
     for (number, op) in func.walk_ids().into_iter().enumerate() {
@@ -138,7 +139,7 @@ pub fn tile(
     target: &Target<'_>,
     budget: Budget,
     limits: Option<Limits>,
-    known: &mut Known,
+    known: &Known,
 ) -> Result<Tiled, Vec<Diagnostic>> {
     let errors = oversized(func, target);
     if !errors.is_empty() {
@@ -147,10 +148,9 @@ pub fn tile(
     // Not where groups are priced: what a group shows there is copied only where a function gives it.
     crate::settle::results(func);
     let (group, _) = settled(func, target, budget, limits, true, known);
-    if budget.listed > 0 {
-        // Candidates are listed where they are estimated.
-        known.plans = KnownPlans::default();
-    }
+    // Candidates are listed where they are estimated.
+    let fresh = Known::default();
+    let known = if budget.listed > 0 { &fresh } else { known };
     let mut tiled = Tiled::default();
     let (mut target, mut scope, mut known) = (target, whole(func, group, target), known);
     loop {
@@ -191,14 +191,14 @@ pub struct Known {
     cuts: Cuts,
     /// Cycles of whole functions with what stays between their nests, by their text and the limits: a program is priced
     /// before it is tiled.
-    priced: HashMap<String, i64>,
+    priced: Memo<String, i64>,
     /// The same of the next level.
-    inner: Option<Box<Known>>,
+    inner: OnceLock<Box<Known>>,
 }
 
 impl Known {
-    fn inner(&mut self) -> &mut Known {
-        self.inner.get_or_insert_default()
+    fn inner(&self) -> &Known {
+        self.inner.get_or_init(Box::default)
     }
 }
 
@@ -215,21 +215,19 @@ fn sections(
     func: &Ir,
     scope: &Scope,
     (target, budget, limits): (&Target<'_>, Budget, Option<Limits>),
-    known: &mut Known,
+    known: &Known,
 ) -> Option<Sections> {
     let inner = target.inner.as_deref()?;
     let budget = Budget {
         listed: 0,
         ..budget
     };
-    let mut plans = Plans::new(target, budget, std::mem::take(&mut known.plans));
-    let outer = singles(func, scope, &mut plans);
-    known.plans = plans.into_known();
+    let plans = Plans::new(target, budget, &known.plans);
+    let outer = singles(func, scope, &plans);
     let (outer, known) = (outer?, known.inner());
     let limits = limits.filter(|limits| limits.resident);
-    let mut plans = Plans::new(inner, budget, std::mem::take(&mut known.plans));
-    let further = limits.and_then(|_| singles(func, scope, &mut plans));
-    known.plans = plans.into_known();
+    let plans = Plans::new(inner, budget, &known.plans);
+    let further = limits.and_then(|_| singles(func, scope, &plans));
     let further = further.unwrap_or_default();
     let limits = limits.filter(|_| has_chains(inner));
     let found: Vec<(HashSet<OpId>, i64)> = match limits {
@@ -238,7 +236,7 @@ fn sections(
                 written: false,
                 ..limits
             };
-            partition(func, &further, inner, budget, limits, &mut known.cuts).nests
+            partition(func, &further, inner, budget, limits, &known.cuts).nests
         }
         None => {
             let own = further.iter();
@@ -267,7 +265,7 @@ fn written(
     func: &mut Ir,
     scope: &Scope,
     with: (&Target<'_>, Budget, Option<Limits>),
-    known: &mut Known,
+    known: &Known,
     tiled: &mut Tiled,
 ) -> (HashSet<OpId>, HashMap<OpId, usize>) {
     let (mut done, mut group) = (HashSet::new(), HashMap::new());
@@ -302,13 +300,13 @@ fn level(
     target: &Target<'_>,
     (budget, limits): (Budget, Option<Limits>),
     (scope, mut done): (&Scope, HashSet<OpId>),
-    known: &mut Known,
+    known: &Known,
     tiled: &mut Tiled,
 ) -> Result<HashMap<OpId, usize>, Vec<Diagnostic>> {
     let Known { plans, cuts, .. } = known;
-    let mut plans = Plans::new(target, budget, std::mem::take(plans));
+    let plans = Plans::new(target, budget, plans);
     let chains = limits.and_then(|limits| {
-        let singles = singles(func, scope, &mut plans)?;
+        let singles = singles(func, scope, &plans)?;
         Some(partition(func, &singles, target, budget, limits, cuts))
     });
     let chains: Chains = chains.unwrap_or_default();
@@ -403,7 +401,6 @@ fn level(
         }
     }
     read_parts(func, &pending);
-    known.plans = plans.into_known();
     erase_dead(func);
     unmatched.reverse();
     candidates.reverse();
@@ -417,7 +414,7 @@ fn level(
 }
 
 /// The groups that would run one behind the other, the last one first; `None` if one does not fit.
-fn singles(func: &Ir, scope: &Scope, plans: &mut Plans<'_>) -> Option<Vec<Single>> {
+fn singles(func: &Ir, scope: &Scope, plans: &Plans<'_>) -> Option<Vec<Single>> {
     let (mut found, mut done) = (Vec::new(), HashSet::new());
     // What groups read of far memory, they need.
     let mut read: HashSet<Value> = HashSet::new();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use rustc_hash::FxHashMap;
+use tir::pass::Memo;
 use tir::{Ir, OpId, Value};
 
 use crate::group::{Freedom, Group, Scope, Signature};
@@ -12,7 +12,7 @@ use crate::plan::{Budget, Plan, Siblings, Spread, Target, TooLarge, adds_nothing
 /// Plans by the signatures of their groups, and of those by what they were joined.
 #[derive(Default)]
 pub(super) struct KnownPlans {
-    plans: FxHashMap<(Signature, Joined), Result<Plan, TooLarge>>,
+    plans: Memo<(Signature, Joined), Result<Plan, TooLarge>>,
     siblings: Siblings,
 }
 
@@ -23,7 +23,7 @@ type Planned = (Group, Result<Plan, TooLarge>);
 pub(super) struct Plans<'a> {
     target: &'a Target<'a>,
     budget: Budget,
-    known: KnownPlans,
+    known: &'a KnownPlans,
 }
 
 /// Whether a unit computes a group, or the thread in fewer cycles.
@@ -33,7 +33,7 @@ fn on_unit(plan: &Plan) -> bool {
 
 impl<'a> Plans<'a> {
     /// Those that are known already.
-    pub(super) fn new(target: &'a Target<'a>, budget: Budget, known: KnownPlans) -> Self {
+    pub(super) fn new(target: &'a Target<'a>, budget: Budget, known: &'a KnownPlans) -> Self {
         Self {
             target,
             budget,
@@ -41,21 +41,15 @@ impl<'a> Plans<'a> {
         }
     }
 
-    /// What is known by signatures.
-    pub(super) fn into_known(self) -> KnownPlans {
-        self.known
-    }
-
-    fn of(&mut self, func: &Ir, group: &Group) -> Result<Plan, TooLarge> {
-        let KnownPlans { plans, siblings } = &mut self.known;
-        let make = || siblings.plan(func, group, self.target, self.budget);
-        let found = plans.entry((group.signature(func), Vec::new()));
-        found.or_insert_with(make).clone()
+    fn of(&self, func: &Ir, group: &Group) -> Result<Plan, TooLarge> {
+        let KnownPlans { plans, siblings } = self.known;
+        let find = || siblings.plan(func, group, self.target, self.budget);
+        plans.or_find((group.signature(func), Vec::new()), find)
     }
 
     /// The group that ends in a generic, and its plan: with what it reads where it lay before nests of their own moved it, unless
     /// that does not fit, or keeps it from a unit and takes longer than those nests.
-    pub(super) fn ending_in(&mut self, func: &Ir, op: OpId, scope: &Scope) -> Option<Planned> {
+    pub(super) fn ending_in(&self, func: &Ir, op: OpId, scope: &Scope) -> Option<Planned> {
         let found = self.formed(func, op, scope, true)?;
         let through = found.1.as_ref().ok();
         if through.is_some_and(on_unit) {
@@ -75,7 +69,7 @@ impl<'a> Plans<'a> {
 
     /// The same in the form of the fewest cycles: with values computed in near memory, unless that does not fit or keeps the group
     /// from a unit; and read through other shapes, unless the box around what is read does not fit.
-    fn formed(&mut self, func: &Ir, op: OpId, scope: &Scope, moves: bool) -> Option<Planned> {
+    fn formed(&self, func: &Ir, op: OpId, scope: &Scope, moves: bool) -> Option<Planned> {
         let with = |inner: bool, reshapes: bool| Freedom {
             inner,
             reshapes,
@@ -112,14 +106,14 @@ impl<'a> Plans<'a> {
         Some(best)
     }
 
-    fn attempt(&mut self, func: &Ir, op: OpId, scope: &Scope, freedom: Freedom) -> Option<Planned> {
+    fn attempt(&self, func: &Ir, op: OpId, scope: &Scope, freedom: Freedom) -> Option<Planned> {
         let group = Group::ending_in(func, op, scope, freedom)?;
         let found = self.of(func, &group);
         Some((group, found))
     }
 
     /// The cycles of the nests that move what a group reads and another form of it does not; `None` if there is no plan for one.
-    fn moved(&mut self, func: &Ir, scope: &Scope, (group, other): (&Group, &Group)) -> Option<i64> {
+    fn moved(&self, func: &Ir, scope: &Scope, (group, other): (&Group, &Group)) -> Option<i64> {
         let mut known: HashSet<Value> = other.operands.iter().map(|o| o.source).collect();
         let sources = group.operands.iter().map(|o| o.source);
         let sources = sources.filter(|source| known.insert(*source));
@@ -132,7 +126,7 @@ impl<'a> Plans<'a> {
     }
 
     /// A product in groups with several of them as one, as many as a unit has place for, where that is quicker.
-    fn together(&mut self, func: &Ir, group: &Group, plan: &Plan) -> Option<(Group, Plan)> {
+    fn together(&self, func: &Ir, group: &Group, plan: &Plan) -> Option<(Group, Plan)> {
         let mut best: Option<(Group, Plan)> = None;
         for (group, of) in group.grouped() {
             let group = group.as_ref();
@@ -162,7 +156,7 @@ impl<'a> Plans<'a> {
     /// Keeps another form of a group with its plan, if a unit computes it in fewer cycles than the best one before and than
     /// the plan of the group itself.
     fn quicker(
-        &mut self,
+        &self,
         func: &Ir,
         plan: &Plan,
         other: Option<Group>,
@@ -216,12 +210,7 @@ impl<'a> Plans<'a> {
     /// another iterator in each of them: a row of each part of an image. Of rows that lie apart none is above one block and
     /// below another, so that an image lies in near memory once. Where units are what all waits for and such blocks are
     /// fewer, or as many as where rows lie in near memory several times, and where that is quicker.
-    pub(super) fn spread(
-        &mut self,
-        func: &Ir,
-        group: &Group,
-        plan: &Plan,
-    ) -> Option<(Group, Plan)> {
+    pub(super) fn spread(&self, func: &Ir, group: &Group, plan: &Plan) -> Option<(Group, Plan)> {
         let mut best: Option<(Group, Plan)> = None;
         for Spread { d, parts, joined } in Spread::all(group, self.target, plan) {
             let Some(other) = group.split(d, (group.domain[d] + parts - 1) / parts) else {
@@ -230,7 +219,7 @@ impl<'a> Plans<'a> {
             let make = || plan_joined(func, &other, self.target, self.budget, &joined);
             // The plan is not that of the group on any unit.
             let key = (other.signature(func), joined.clone());
-            let Ok(found) = self.known.plans.entry(key).or_insert_with(make).clone() else {
+            let Ok(found) = self.known.plans.or_find(key, make) else {
                 continue;
             };
             let less = |(_, best): &(Group, Plan)| found.is_less(best);
@@ -243,7 +232,7 @@ impl<'a> Plans<'a> {
 
     /// The group with an iterator as two, so that each is a dimension of a unit, where that is quicker: one of
     /// the unit's dimensions has nothing else to run through.
-    fn halves(&mut self, func: &Ir, group: &Group, plan: &Plan) -> Option<(Group, Plan)> {
+    fn halves(&self, func: &Ir, group: &Group, plan: &Plan) -> Option<(Group, Plan)> {
         let unit = plan.unit.as_ref()?;
         let called = self.target.called(unit)?;
         let mut dims = unit.unit_dims.iter().zip(called.domain);

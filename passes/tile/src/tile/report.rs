@@ -332,7 +332,7 @@ pub(super) fn no_room(ir: &Ir, op: OpId, stages: usize, excess: &Excess) -> Diag
         ir.name(op)
     );
     let over = needed - free;
-    let help = format!("{over} bytes more would do, or fewer slots (depth) for each tile");
+    let help = format!("{over} bytes more would do; each tile has one slot in that");
     let remark = Diagnostic::remark(text).category(SINGLE_NEST);
     remark.at(ir.loc(op)).note(help)
 }

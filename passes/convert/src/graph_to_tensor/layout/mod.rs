@@ -8,10 +8,8 @@
 mod relayout;
 mod split;
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-
 use tir::interp::{attr_named, elements};
+use tir::pass::Memo;
 use tir::{
     AffineMap, Attr, AttrValue, BlobAttr, DYNAMIC, Diagnostic, Failure, FunctionType, Ir, OpId,
     PassResult, Traits, Type, TypeAttr, Value,
@@ -36,18 +34,12 @@ pub(super) fn renames(ir: &Ir, op: OpId) -> bool {
 
 /// Constants with their elements as they are stored: the programs of one run that are compared have the same ones.
 #[derive(Default)]
-pub(super) struct Packed(Mutex<HashMap<Attr, Attr>>);
+pub(super) struct Packed(Memo<Attr, Result<Attr, Failure>>);
 
 impl Packed {
     /// A constant, whose type has a layout, as it is stored.
     fn of(&self, value: Attr) -> Result<Attr, Failure> {
-        let open = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = open().get(&value) {
-            return Ok(*known);
-        }
-        let made = packed(value)?;
-        open().insert(value, made);
-        Ok(made)
+        self.0.or_find(value, || packed(value))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Prices of groups in the place of what was expected of them.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use tir::PassCx;
 use tir_extraction::Solution;
 
@@ -46,9 +46,20 @@ impl<'a> Prices<'a> {
         self.known.len() - self.at_once
     }
 
-    fn of(&mut self, number: usize, body: &Body) -> Option<u64> {
-        let price = || self.price.cycles(body, self.cx);
-        *self.known.entry(number).or_insert_with(price)
+    /// Plans those of some bodies that were not, family by family: within one the fewest ops first, as what is known of a group tells
+    /// most of those with more steps behind.
+    fn plan(&mut self, mut families: Vec<Vec<usize>>, all: &[Body]) {
+        for family in &mut families {
+            family.retain(|number| !self.known.contains_key(number));
+            family.sort_by_key(|number| (all[*number].parts.len(), *number));
+        }
+        families.retain(|family| !family.is_empty());
+        let (price, cx) = (self.price, self.cx);
+        let planned = cx.map(families, |family| {
+            let of = |number: usize| (number, price.cycles(&all[number], cx));
+            family.into_iter().map(of).collect::<Vec<_>>()
+        });
+        self.known.extend(planned.into_iter().flatten());
     }
 }
 
@@ -61,25 +72,41 @@ impl Groups {
         let all = self.all.len();
         if count <= terms.plans && MOST * all <= count * 4 {
             let others = all <= terms.plans && REST * (all - count) <= all;
-            for group in 0..self.cuts.len() {
-                let taken = self.bodies[group].is_some_and(|body| others || taken[body]);
-                if taken && !self.priced[group] {
-                    self.price_one(group, prices);
-                }
-            }
+            let taken = |group: &usize| {
+                let body = self.bodies[*group];
+                body.is_some_and(|body| others || taken[body]) && !self.priced[*group]
+            };
+            let fresh = (0..self.cuts.len()).filter(taken).collect();
+            self.price_all(fresh, prices);
         }
         prices.at_once = prices.count();
     }
 
-    /// Prices a group, and all that computes the same.
-    fn price_one(&mut self, group: usize, prices: &mut Prices<'_>) {
-        let Some(body) = self.bodies[group] else {
-            self.put(group, None);
-            return;
-        };
-        let cycles = prices.of(body, &self.all[body]);
-        for group in std::mem::take(&mut self.same[body]) {
-            self.put(group, cycles);
+    /// Prices groups, and all that computes the same.
+    fn price_all(&mut self, groups: Vec<usize>, prices: &mut Prices<'_>) {
+        let mut families: Vec<Vec<usize>> = Vec::new();
+        let mut places: FxHashMap<Option<usize>, usize> = FxHashMap::default();
+        let mut seen = FxHashSet::default();
+        for group in &groups {
+            if let Some(body) = self.bodies[*group].filter(|body| seen.insert(*body)) {
+                let next = families.len();
+                let place = *places.entry(self.anchors[*group]).or_insert(next);
+                if place == next {
+                    families.push(Vec::new());
+                }
+                families[place].push(body);
+            }
+        }
+        prices.plan(families, &self.all);
+        for group in groups {
+            let Some(body) = self.bodies[group] else {
+                self.put(group, None);
+                continue;
+            };
+            let cycles = prices.known.get(&body).copied().flatten();
+            for group in std::mem::take(&mut self.same[body]) {
+                self.put(group, cycles);
+            }
         }
     }
 
@@ -88,12 +115,9 @@ impl Groups {
         let mut fresh: Vec<usize> = solution.choice.iter().flatten().copied().collect();
         fresh.retain(|group| !self.priced[*group]);
         fresh.sort_unstable();
-        for group in &fresh {
-            if !self.priced[*group] {
-                self.price_one(*group, prices);
-            }
-        }
-        fresh.len()
+        let count = fresh.len();
+        self.price_all(fresh, prices);
+        count
     }
 
     /// Keeps a choice, all groups of which are priced, if it is the best one.

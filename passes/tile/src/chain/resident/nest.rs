@@ -237,17 +237,13 @@ impl Planner<'_> {
         root: &Group,
         most: i64,
     ) -> Option<Plan> {
-        if let Some(plan) = self.nests.borrow().get(&key) {
-            return plan.clone();
-        }
         // Plans are those of sequences one by one; what is quicker as one sequence is seen where it is made.
         let cx = Context {
             joint: Some(false),
             ..*cx
         };
-        let plan = chain(&cx, root, None, most).ok().map(|found| found.plan);
-        self.nests.borrow_mut().insert(key, plan.clone());
-        plan
+        let find = || chain(&cx, root, None, most).ok().map(|found| found.plan);
+        self.nests.or_find(key, find)
     }
 
     /// What the plan of a group in a nest depends on: itself, how what it reads lies in near memory, what of that is

@@ -213,7 +213,10 @@ impl Planner<'_> {
                  tiles lie as well",
                 first - last + 1
             )),
-            SLOWER => Some("near-policy=bytes keeps it if fewer bytes move then, whatever that takes".to_string()),
+            SLOWER => Some(
+                "near-policy=bytes keeps it if fewer bytes move then, whatever that takes"
+                    .to_string(),
+            ),
             _ => None,
         };
         Far {

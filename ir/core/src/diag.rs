@@ -279,6 +279,8 @@ impl Sources {
 /// The piece of source to show for a place.
 struct Excerpt {
     file: Option<Name>,
+    /// What a place is called that is in no file, as text has it.
+    name: Option<String>,
     line_number: u32,
     column: u32,
     line: Option<String>,
@@ -290,6 +292,7 @@ impl Excerpt {
         let Some((file, line_number, column)) = loc.place() else {
             return Self {
                 file: None,
+                name: loc.name().map(|name| format!("loc(\"{name}\")")),
                 line_number: 0,
                 column: 0,
                 line: None,
@@ -312,6 +315,7 @@ impl Excerpt {
         }
         Self {
             file: Some(file),
+            name: None,
             line_number,
             column,
             line,
@@ -333,11 +337,12 @@ impl Excerpt {
     }
 
     fn origin(&self) -> Option<annotate_snippets::Origin<'_>> {
+        if let Some(name) = &self.name {
+            return Some(annotate_snippets::Origin::path(name.as_str()));
+        }
         let file = self.file?;
-        Some(
-            annotate_snippets::Origin::path(file.as_str())
-                .line(self.line_number as usize)
-                .char_column(self.column as usize),
-        )
+        let origin = annotate_snippets::Origin::path(file.as_str());
+        let origin = origin.line(self.line_number as usize);
+        Some(origin.char_column(self.column as usize))
     }
 }

@@ -154,6 +154,16 @@ impl Loc {
         }
     }
 
+    /// What it is called, if it is a name or has one: a layer of a network that was no text.
+    pub fn name(self) -> Option<Name> {
+        match self.data() {
+            LocData::Named(name, _) => Some(name),
+            LocData::CallSite(callee, _) => callee.name(),
+            LocData::Fused(_, parts) => parts.into_iter().find_map(Loc::name),
+            LocData::Unknown | LocData::File(..) | LocData::Range(..) => None,
+        }
+    }
+
     /// Whether nothing is known.
     pub fn is_unknown(self) -> bool {
         self == Self::UNKNOWN

@@ -284,6 +284,27 @@ impl Between {
         })
     }
 
+    /// Whether those that compute a tile write no more along its rows than these have: what stands behind would be part of them.
+    pub(super) fn fits(&self, tile: &Tile, parts: &[Stage]) -> Result<(), No> {
+        let longer = |part: &Stage| {
+            let (space, slot) = (&part.plan.space, part.group.into.as_ref());
+            let dims = slot.map(|slot| (slot, slot.whole_dims(tile.dims.len())));
+            let dims = dims.into_iter().flat_map(|(slot, own)| {
+                let own = own.into_iter().zip(&tile.dims);
+                own.filter_map(move |(t, dim)| Some((slot, t?, dim)))
+            });
+            dims.filter(|(.., dim)| self.columns.contains(&dim.source.0))
+                .any(|(slot, t, dim)| {
+                    let d = part.group.outer + t;
+                    slot.at[t] + space.extent(d).saturating_mul(space.trips(d)) > dim.size
+                })
+        };
+        match parts.iter().any(longer) {
+            true => Err(No::Never("blocks of a unit are longer than rows")),
+            false => Ok(()),
+        }
+    }
+
     /// The vector unit that computes all steps, and what they cost on it.
     fn vector<'a>(
         &self,

@@ -177,6 +177,9 @@ impl Context<'_> {
             part.share = share;
             made.parts.push(part);
         }
+        if let Some(done) = &made.between {
+            done.what.fits(&plan.tiles[number], &made.parts)?;
+        }
         Ok(made)
     }
 

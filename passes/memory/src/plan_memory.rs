@@ -250,7 +250,7 @@ fn rewrite(
                 ends.max().unwrap_or(0)
             };
             let made = arena(ir, part.begin, bytes);
-            if let Some(end) = part.end {
+            if let Some(end) = part.end.or_else(|| return_of_called(ir, body)) {
                 ir.add(At::Before(end), Dealloc { memref: made });
             }
             arenas.push(made);
@@ -277,6 +277,15 @@ fn rewrite(
     Ok(())
 }
 
+/// The end of a function that is called by others of its module, where what it holds is free again; none of one that a machine runs,
+/// with which all ends.
+fn return_of_called(ir: &Ir, body: BlockId) -> Option<OpId> {
+    let region = ir.regions(ir.root()).next()?;
+    let called = !tir::is_public(ir.op(ir.root())) && ir.blocks(region).len() == 1;
+    ir.last(body)
+        .filter(|end| called && ir.has(*end, Traits::Terminator))
+}
+
 /// A part of a function, between ops that may take any memory: which buffers live in it, where it begins, and the op before which it
 /// ends, if it ends before the function.
 struct Part {
@@ -285,59 +294,89 @@ struct Part {
     end: Option<OpId>,
 }
 
-/// The parts of a function between calls, if each buffer lives in one of them: what is called has all of a space to itself then.
+/// The parts of a function between calls, where buffers live in one of them each: what is called has all of a space to itself then.
+/// A call in a loop ends the parts of the loop's body.
 fn between_calls(ir: &Ir, body: BlockId, buffers: &[Buffer]) -> Vec<Part> {
-    let whole = || {
+    let all: Vec<usize> = (0..buffers.len()).collect();
+    let parts = parts_of_block(ir, body, None, buffers, &all);
+    parts.unwrap_or_else(|| {
         vec![Part {
             of: vec![true; buffers.len()],
             begin: At::Start(body),
             end: None,
         }]
-    };
-    let ops: Vec<OpId> = ir.ops_in(body).collect();
+    })
+}
+
+/// The same of a block, which ends at an op, for some buffers that live in it; `None` where nothing is called between them.
+fn parts_of_block(
+    ir: &Ir,
+    block: BlockId,
+    end: Option<OpId>,
+    buffers: &[Buffer],
+    own: &[usize],
+) -> Option<Vec<Part>> {
+    let ops: Vec<OpId> = ir.ops_in(block).collect();
     let places: HashMap<OpId, usize> = ops.iter().enumerate().map(|(i, op)| (*op, i)).collect();
+    // From the first to the last op of the block that uses each.
     let mut lives = Vec::new();
-    for buffer in buffers {
+    for i in own {
+        let buffer = &buffers[*i];
         let users = std::iter::once(buffer.op).chain(buffer.uses.iter().copied());
-        let users = users.map(|op| places.get(&ir.ancestor_in(op, body)?).copied());
-        let users: Option<Vec<usize>> = users.collect();
-        let Some((first, last)) =
-            users.and_then(|all| all.iter().copied().min().zip(all.iter().copied().max()))
-        else {
-            return whole();
-        };
-        lives.push((first, last));
+        let users = users.map(|op| places.get(&ir.ancestor_in(op, block)?).copied());
+        let users: Vec<usize> = users.collect::<Option<_>>()?;
+        lives.push((*users.iter().min()?, *users.iter().max()?));
     }
-    // What is not known to leave the space alone, and works on none of its buffers.
+    // What is not known to leave the space alone, and beside which nothing lives.
     let anything = |op: &OpId| !ir.has(*op, Traits::Terminator) && ir.effects(*op).is_none();
-    let used = |at: usize| {
-        lives
-            .iter()
-            .any(|(first, last)| (*first..=*last).contains(&at))
+    let beside = |at: usize| {
+        let mut lives = lives.iter();
+        lives.any(|(first, last)| (*first..=*last).contains(&at) && first < last)
     };
-    let calls = ops
-        .iter()
-        .enumerate()
-        .filter(|(at, op)| anything(op) && !used(*at));
+    let calls = ops.iter().enumerate();
+    let calls = calls.filter(|(at, op)| anything(op) && !beside(*at));
     let calls: Vec<usize> = calls.map(|(at, _)| at).collect();
+    if calls.is_empty() {
+        return None;
+    }
+    let part = |holds: &dyn Fn(&(usize, usize)) -> bool, begin: At, end: Option<OpId>| {
+        let mut of = vec![false; buffers.len()];
+        for (i, _) in own.iter().zip(&lives).filter(|(_, life)| holds(life)) {
+            of[*i] = true;
+        }
+        of.contains(&true).then_some(Part { of, begin, end })
+    };
+    let mut parts = Vec::new();
     let starts = std::iter::once(None).chain(calls.iter().copied().map(Some));
     let ends = calls.iter().copied().map(Some).chain([None]);
-    let parts = starts.zip(ends).filter_map(|(start, end)| {
+    for (start, stop) in starts.zip(ends) {
         let inside = |(first, last): &(usize, usize)| {
-            start.is_none_or(|start| start < *first) && end.is_none_or(|end| *last < end)
+            start.is_none_or(|start| start < *first) && stop.is_none_or(|stop| *last < stop)
         };
-        let of: Vec<bool> = lives.iter().map(inside).collect();
-        of.contains(&true).then(|| Part {
-            of,
-            begin: start.map_or(At::Start(body), |start| At::After(ops[start])),
-            end: end.map(|end| ops[end]),
-        })
-    });
-    let parts: Vec<Part> = parts.collect();
-    match calls.is_empty() {
-        true => whole(),
-        false => parts,
+        let begin = start.map_or(At::Start(block), |start| At::After(ops[start]));
+        parts.extend(part(&inside, begin, stop.map(|stop| ops[stop]).or(end)));
     }
+    for at in calls {
+        let inner = ir.regions(ops[at]).flat_map(|region| ir.blocks(region));
+        for inner in inner.collect::<Vec<BlockId>>() {
+            let there = |i: &usize| ir.ancestor_in(buffers[*i].op, inner).is_some();
+            let there: Vec<usize> = own.iter().copied().filter(there).collect();
+            if there.is_empty() {
+                continue;
+            }
+            let end = ir.last(inner);
+            match parts_of_block(ir, inner, end, buffers, &there) {
+                Some(more) => parts.extend(more),
+                None => {
+                    let mut of = vec![false; buffers.len()];
+                    there.iter().for_each(|i| of[*i] = true);
+                    let begin = At::Start(inner);
+                    parts.push(Part { of, begin, end });
+                }
+            }
+        }
+    }
+    Some(parts)
 }
 
 /// The summary of a plan: height, bound, and each buffer with its offset.

@@ -36,7 +36,7 @@ pub(super) fn reorder(ir: &mut Ir, block: BlockId) {
 }
 
 /// The operands of an op, and what its regions use from outside.
-pub(super) fn needed(ir: &Ir, op: OpId) -> Vec<Value> {
+fn needed(ir: &Ir, op: OpId) -> Vec<Value> {
     let mut values: Vec<Value> = ir.operands(op).collect();
     if ir.regions(op).len() > 0 {
         values.extend(captures(ir, op));

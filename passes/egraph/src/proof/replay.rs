@@ -24,7 +24,7 @@ use crate::graph::Graph;
 use crate::greedy::{Canonical, canonical};
 use crate::proof::closure::Closure;
 use crate::proof::explain::commutes;
-use crate::proof::reorder::{needed, reorder};
+use crate::proof::reorder::reorder;
 use crate::proof::terms::{Term, Terms};
 use crate::proof::text::{Because, Line, Source, Written, WrittenStep};
 
@@ -169,7 +169,9 @@ impl Replayer<'_> {
         });
         let op = match like.transpose()? {
             Some(like) if self.ir.regions(like).len() > 0 => {
-                let old = needed(self.ir, like);
+                // What its regions use stands in the order of the e-node's last children.
+                let captured = self.program.captured.get(&like).into_iter().flatten();
+                let old: Vec<Value> = self.ir.operands(like).chain(captured.copied()).collect();
                 if old.len() != operands.len() {
                     let what = format!("'{}' needs {} values here", line.op, old.len());
                     return Err(error(what));

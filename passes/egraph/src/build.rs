@@ -23,6 +23,9 @@ pub struct Program {
     pub live: Vec<bool>,
     /// The leaves, by number.
     pub leaves: Vec<Leaf>,
+    /// The constants of other blocks that its ops use, with their classes: what rules ask of a constant does not depend on
+    /// the block it stands in.
+    pub constants: Vec<(Value, Id)>,
     /// What the regions of its ops use from outside, in the order of the last children of their e-nodes.
     pub captured: FxHashMap<OpId, Vec<Value>>,
     /// The regions of its ops.
@@ -60,6 +63,14 @@ impl Program {
     /// The regions of its ops, and of what was added to it.
     pub(crate) fn regions(&self) -> &Regions {
         &self.regions
+    }
+
+    /// What the regions of an op use from outside, in the order of the last children of its e-node.
+    pub(crate) fn captured_by(&mut self, ir: &Ir, op: OpId) -> Vec<Value> {
+        match ir.regions(op).len() {
+            0 => Vec::new(),
+            _ => self.regions.add(ir, op).1,
+        }
     }
 }
 
@@ -141,6 +152,7 @@ pub fn build(ir: &Ir, block: BlockId, graph: &mut Graph) -> Program {
             roots: Vec::new(),
             live: Vec::new(),
             leaves: Vec::new(),
+            constants: Vec::new(),
             captured: FxHashMap::default(),
         },
     };
@@ -180,12 +192,28 @@ impl Build<'_> {
         id
     }
 
-    /// The class of an operand; values of other blocks are leaves.
+    /// The class of an operand; values of other blocks are leaves, but for constants.
     fn value(&mut self, value: Value) -> Id {
-        match self.program.values.get(&value) {
-            Some(id) => *id,
+        if let Some(id) = self.program.values.get(&value) {
+            return *id;
+        }
+        let constant =
+            |op: &OpId| is_inside(self.ir, *op) && self.ir.has(*op, Traits::ConstantLike);
+        match self.ir.owner(value).filter(constant) {
+            Some(op) => self.constant(value, op),
             None => self.leaf(value, 0),
         }
+    }
+
+    /// The class of a constant of another block.
+    fn constant(&mut self, value: Value, op: OpId) -> Id {
+        let attrs = self.ir.attrs(op).iter().copied();
+        let tables = &mut self.graph.analysis.tables;
+        let head = tables.op(self.ir.name(op), attrs, self.ir.result_types(op));
+        let id = self.graph.add(Node::new(head, []));
+        self.program.values.insert(value, id);
+        self.program.constants.push((value, id));
+        id
     }
 
     fn op(&mut self, op: OpId) {

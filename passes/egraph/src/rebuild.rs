@@ -1,7 +1,7 @@
 //! From a choice of e-nodes back to the block it came from.
 //!
 //! An op of the input that was chosen stays where it is, with its name hints and its place in the
-//! text; a new one goes right before the first op that needs it. A new op is from where the values of its class are from,
+//! text, but for constants that another block has for it; a new one goes right before the first op that needs it. A new op is from where the values of its class are from,
 //! those that a change of layout makes of it too; else from where the op is from that needs it, if that is one of the input;
 //! else from where the op is from that rules began from.
 
@@ -35,6 +35,10 @@ pub fn rebuild(
     for (op, id) in &program.ops {
         homes.entry(canonical(graph, *id)).or_insert(*op);
     }
+    let mut outside: FxHashMap<Node, Value> = FxHashMap::default();
+    for (value, id) in &program.constants {
+        outside.entry(canonical(graph, *id)).or_insert(*value);
+    }
     // Names and places for new ops: those of the first value that their class was.
     let mut named: FxHashMap<Id, Value> = FxHashMap::default();
     for (op, _) in &program.ops {
@@ -57,6 +61,7 @@ pub fn rebuild(
         choice,
         inside: program.ops.iter().copied().collect(),
         homes,
+        outside,
         named,
         done: FxHashMap::default(),
         kept: FxHashSet::default(),
@@ -77,6 +82,8 @@ struct Rebuilder<'a> {
     inside: FxHashMap<OpId, Id>,
     /// Ops of the input by their e-nodes.
     homes: FxHashMap<Node, OpId>,
+    /// Constants of other blocks by their e-nodes.
+    outside: FxHashMap<Node, Value>,
     named: FxHashMap<Id, Value>,
     /// The results of classes that stand in the block by now.
     done: FxHashMap<Id, Vec<Value>>,
@@ -176,6 +183,9 @@ impl Rebuilder<'_> {
     }
 
     fn op(&mut self, id: Id, node: &Node, before: OpId, user: Place) -> Vec<Value> {
+        if let Some(constant) = self.outside.get(node) {
+            return vec![*constant];
+        }
         let home = self.homes.get(node).copied();
         let named = self.named.get(&id).copied();
         let origin = || {

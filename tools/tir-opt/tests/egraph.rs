@@ -5,7 +5,7 @@ mod graphs;
 
 use std::path::{Path, PathBuf};
 
-use graphs::{program, results};
+use graphs::{looped, program, results};
 use tir::pass::Settings;
 use tir::text::{ParseOptions, PrintOptions, parse, print};
 use tir::{Ir, Name, PassManager};
@@ -135,6 +135,25 @@ fn random_programs_mean_the_same() {
         replays(&ir, "", &format!("random{seed}"));
     }
     assert!(changed > 20, "{changed} programs were changed");
+}
+
+#[test]
+fn proofs_in_loops_replay() {
+    let (mut changed, mut steps) = (0, 0);
+    for seed in 0..60 {
+        let text = looped(seed);
+        let ir = read(&text).unwrap_or_else(|| panic!("seed {seed}:\n{text}"));
+        let mut chosen = ir.clone();
+        let ran = run(&mut chosen, "egraph{nodes=3000}", Settings::default());
+        ran.unwrap_or_else(|errors| panic!("seed {seed}: {errors}\n{text}"));
+        tir::verify(&chosen).unwrap_or_else(|e| panic!("seed {seed}: {e:?}"));
+        changed += usize::from(show(&chosen) != show(&ir));
+        let (before, after) = (results(&ir, seed), results(&chosen, seed));
+        assert_eq!(before, after, "seed {seed}:\n{text}\n{}", show(&chosen));
+        steps += replays(&ir, "", &format!("looped{seed}"));
+    }
+    assert!(changed > 20, "{changed} programs were changed");
+    assert!(steps > 30, "{steps} steps");
 }
 
 /// The costs that a report tells: the choice is no dearer than greedy's, and no cheaper than the

@@ -17,6 +17,26 @@ const FOLDERS: [&str; 6] = [
     "docs/book/examples",
 ];
 
+/// What stands in the root beside hidden files and what is built.
+const ROOT: [&str; 16] = [
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "Cargo.lock",
+    "Cargo.toml",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    "README.md",
+    "clippy.toml",
+    "dialects",
+    "docs",
+    "ir",
+    "passes",
+    "target",
+    "test",
+    "tools",
+];
+
 /// Macros that may not stay in the code.
 const UNFINISHED: [&str; 3] = ["todo!", "unimplemented!", "dbg!"];
 
@@ -42,6 +62,8 @@ const NO_TERMS: [&str; 11] = [
 ];
 
 const FIRST_LINE: &str = "whoever opens a file learns from its first line what it is";
+const TIDY_ROOT: &str =
+    "the root is what people see first, and what tools leave there is soon committed";
 const FINISHED: &str = "users meet what is unfinished as a crash";
 const SAFE: &str = "unsafe lives in few places with a proof beside it: mapping weights, giving \
 memory back, calling LLVM and what it makes";
@@ -72,11 +94,32 @@ pub fn check(root: &Path) -> Result<Vec<Violation>, String> {
         texts.push((file, text));
     }
     let mut found = Vec::new();
+    check_root(root, &mut found)?;
     for (file, text) in &texts {
         check_file(file, text, uses_graph(root, file), &mut found);
         check_words(file, text, &ops, &mut found);
     }
     Ok(found)
+}
+
+/// Looks for files and folders in the root that do not belong there.
+pub fn check_root(root: &Path, found: &mut Vec<Violation>) -> Result<(), String> {
+    let entries = std::fs::read_dir(root).map_err(|e| format!("{}: {e}", root.display()))?;
+    for entry in entries {
+        let name = entry
+            .map_err(|e| format!("{}: {e}", root.display()))?
+            .file_name();
+        let name = name.to_string_lossy().to_string();
+        if !name.starts_with('.') && !ROOT.contains(&name.as_str()) {
+            found.push(Violation {
+                message: format!("'{name}' is none of what stands in the root"),
+                file: name,
+                line: 1,
+                reason: TIDY_ROOT,
+            });
+        }
+    }
+    Ok(())
 }
 
 /// The `.rs` files below a folder, none if there is no such folder.

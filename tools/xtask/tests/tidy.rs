@@ -141,3 +141,17 @@ fn crates_are_named_after_their_folders() {
     assert_eq!(check("passes/tile", "tir-accel"), 1);
     assert_eq!(check("test/plugin", "fixed-point"), 0);
 }
+
+#[test]
+fn nothing_lies_about_in_the_root() {
+    let folder = std::env::temp_dir().join(format!("tir-tidy-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("passes")).expect("a folder");
+    std::fs::create_dir_all(folder.join(".git")).expect("a folder");
+    std::fs::write(folder.join("left.whl"), "").expect("a file");
+    let mut found = Vec::new();
+    let checked = xtask::sources::check_root(&folder, &mut found);
+    std::fs::remove_dir_all(&folder).expect("the folder goes");
+    checked.expect("the folder can be read");
+    let found: Vec<&str> = found.iter().map(|v| v.message.as_str()).collect();
+    assert_eq!(found, ["'left.whl' is none of what stands in the root"]);
+}

@@ -85,6 +85,19 @@ fn unite(ir: &mut Ir, program: &Program) {
             ir.replace_uses(old, new);
         }
     }
+    share_constants(ir, program);
+}
+
+/// Constants that another block has for this one are those.
+fn share_constants(ir: &mut Ir, program: &Program) {
+    let outside = program.constants.iter().map(|(value, id)| (*id, *value));
+    let outside: FxHashMap<Id, Value> = outside.collect();
+    for (op, id) in &program.ops {
+        if let Some(constant) = outside.get(id) {
+            let own = ir.result(*op, 0);
+            ir.replace_uses(own, *constant);
+        }
+    }
 }
 
 struct Replayer<'a> {
@@ -120,8 +133,16 @@ impl Replayer<'_> {
     fn source(&self, source: Source) -> Option<Vec<Value>> {
         match source {
             Source::Leaf(at) => Some(vec![self.program.leaves.get(at)?.value]),
-            Source::Op(at) => Some(self.ir.results(self.program.ops.get(at)?.0).collect()),
+            Source::Op(at) => Some(self.results(self.program.ops.get(at)?.0)),
         }
+    }
+
+    /// The results of an op: those of another block's, if it is a constant that one has.
+    fn results(&self, op: OpId) -> Vec<Value> {
+        let constants = self.program.constants.iter().map(|(value, _)| *value);
+        let mut owners = constants.filter_map(|value| self.ir.owner(value));
+        let shared = owners.find(|outside| ops_are_equal(self.ir, *outside, op));
+        self.ir.results(shared.unwrap_or(op)).collect()
     }
 
     fn value(&self, name: &str, step: &WrittenStep) -> Result<Value, Diagnostic> {
@@ -201,7 +222,7 @@ impl Replayer<'_> {
                 op
             }
         };
-        let results = self.ir.results(op).collect();
+        let results = self.results(op);
         self.names.insert(line.name.clone(), results);
         Ok(())
     }
@@ -286,7 +307,8 @@ impl Replayer<'_> {
         if known == Some(value) {
             return Ok(value);
         }
-        let operands: Vec<Value> = self.ir.operands(op).collect();
+        let mut operands: Vec<Value> = self.ir.operands(op).collect();
+        operands.extend(self.program.captured_by(self.ir, op));
         let results: Vec<Value> = self.ir.results(op).collect();
         let same = self.ir.name(op) == line.op && operands.len() == line.operands.len();
         if !same || results.get(index) != Some(&value) {
@@ -306,7 +328,8 @@ impl Replayer<'_> {
         };
         match self.ir.owner(old) {
             Some(first) if ops_are_equal(self.ir, first, op) => {
-                if self.ir.is_before(op, first) {
+                let here = |op| self.ir.block_of(op) == Some(self.block);
+                if here(op) && here(first) && self.ir.is_before(op, first) {
                     self.ir.move_op(first, At::Before(op));
                 }
                 let first: Vec<Value> = self.ir.results(first).collect();
@@ -420,6 +443,7 @@ impl Replayer<'_> {
         for (old, new) in pairs {
             self.ir.replace_uses(old, new);
         }
+        share_constants(self.ir, &program);
         reorder(self.ir, self.block);
         Ok(())
     }

@@ -141,6 +141,40 @@ pub(crate) fn program(seed: u64) -> String {
     )
 }
 
+/// A function `@main` with a loop whose body uses arguments and constants from outside, and constants of its own that are
+/// equal to some of those.
+pub(crate) fn looped(seed: u64) -> String {
+    let mut maker = Maker {
+        random: Random::new(seed),
+        text: String::new(),
+        scope: Vec::new(),
+    };
+    let n = 2 + maker.below(4) as u64;
+    let ty = ty(&[n, n]);
+    for name in ["%carried", "%x", "%two", "%three", "%own"] {
+        maker.scope.push((name.to_string(), vec![n, n]));
+    }
+    for _ in 0..10 {
+        maker.op();
+    }
+    let last = maker.like(&[n, n]);
+    let same = maker.scope.iter().rev().find(|(_, shape)| *shape == [n, n]);
+    let last = same.map_or(last, |(name, _)| name.clone());
+    let own = 2 + maker.below(3);
+    format!(
+        "func.func @main(%x: {ty}, %y: {ty}) -> {ty} {{
+  %two = graph.constant dense<2.0> : {ty}
+  %three = graph.constant dense<3.0> : {ty}
+  %r = loop.for %i = 0 to 1 iter_args(%carried = %y) -> ({ty}) {{
+  %own = graph.constant dense<{own}.0> : {ty}
+{}  loop.yield {last} : {ty}
+  }}
+  func.return %r : {ty}
+}}\n",
+        maker.text
+    )
+}
+
 /// What `@main` gives for whole numbers from -2 to 2; exact, since they stay small.
 pub(crate) fn results(ir: &Ir, seed: u64) -> Vec<Vec<f64>> {
     let mut interpreter = Interpreter::new(ir);

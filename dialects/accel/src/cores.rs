@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use tir::{BlockId, Diagnostic, Failure, Ir, Name, OpId};
 
 use crate::machine::{EngineInfo, MachineInfo, SpaceInfo, UnitInfo, spaces};
-use crate::ops::describe::{Core, Dma, Intrinsic, Space, Unit, Vector};
+use crate::ops::describe::{Core, Dma, Intrinsic, MOST, Space, Unit, Vector};
 
 /// How many copies there are of what a machine file declares.
 #[derive(Default)]
@@ -31,17 +31,22 @@ fn copy(name: Name, place: usize) -> Name {
     }
 }
 
+/// So many copies; a machine that says more than there may be is refused, but is looked at before.
+fn copies(count: i64) -> usize {
+    usize::try_from(count.clamp(1, MOST)).unwrap_or(1)
+}
+
 impl Copies {
     fn count(&self, core: Option<Name>) -> usize {
         let found = self.cores.iter().find(|(name, ..)| Some(*name) == core);
-        found.map_or(1, |(_, count, _)| usize::try_from(*count).unwrap_or(1))
+        found.map_or(1, |(_, count, _)| copies(*count))
     }
 
     /// The pairs of cores that a link joins, by the place of the one that is read.
     fn links(&self, core: Option<Name>, step: &[i64]) -> Vec<(usize, usize)> {
         let found = self.cores.iter().find(|(name, ..)| Some(*name) == core);
         found.map_or(Vec::new(), |(_, count, columns)| {
-            pairs(*count, *columns, step)
+            pairs((*count).clamp(1, MOST), *columns, step)
         })
     }
 
@@ -85,7 +90,7 @@ impl Copies {
             .collect();
         let units: Vec<UnitInfo> = (info.units.iter().zip(&self.units))
             .flat_map(|(unit, each)| {
-                let each = usize::try_from(*each).unwrap_or(1);
+                let each = copies(*each);
                 (1..each * self.count(unit.core)).map(move |number| UnitInfo {
                     name: copy(unit.of, number),
                     place: number / each,

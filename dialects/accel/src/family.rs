@@ -8,7 +8,8 @@
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
 use tir::{
-    AffineExpr, AffineMap, At, Attr, AttrValue, DictAttr, Failure, Ir, Mapping, OpId, Type, Value,
+    AffineExpr, AffineMap, At, Attr, AttrValue, Diagnostic, DictAttr, Failure, Ir, Mapping, OpId,
+    Type, Value,
 };
 use tir_tensor::Generic;
 
@@ -17,13 +18,19 @@ use crate::Intrinsic;
 /// The attribute of a family.
 const FAMILY: &str = "family";
 
+/// The largest size of a dimension.
+const LARGEST: i64 = 65_536;
+
+/// The most members of a family.
+const MEMBERS: usize = 1024;
+
 /// A dimension of the first operand and the sizes that it may have.
 type Sizes = (usize, Vec<i64>);
 
 /// What a family's attribute says; `shape` is that of the first operand.
 ///
 /// # Errors
-/// If it is no dictionary of lists of sizes by dimensions (`d0`, `d1`, …) of the operand.
+/// If it is no dictionary of lists of different sizes by dimensions (`d0`, `d1`, …) of the operand, or there are too many.
 pub(crate) fn sizes(attr: Attr, shape: &[i64]) -> Result<Vec<Sizes>, Failure> {
     let wanted = "expected sizes of dimensions of its first operand, as {d0 = array<i64: 14, 7>}";
     let dict = attr.get::<DictAttr>();
@@ -37,9 +44,25 @@ pub(crate) fn sizes(attr: Attr, shape: &[i64]) -> Result<Vec<Sizes>, Failure> {
         let list = Vec::<i64>::from_attr(*value);
         let list = list.filter(|list| !list.is_empty() && list.iter().all(|size| *size > 0));
         let list = list.ok_or_else(|| format!("has a family of {name} = {value}, {wanted}"))?;
+        let twice = |(i, size): (usize, &i64)| list[..i].contains(size).then_some(*size);
+        if let Some(size) = list.iter().enumerate().find_map(twice) {
+            return Err(format!("has a family of {name} = {value}, with {size} twice").into());
+        }
+        if let Some(size) = list.iter().find(|size| **size > LARGEST) {
+            return Err(
+                format!("has a family of {name} = {size}, expected at most {LARGEST}").into(),
+            );
+        }
         all.push((dim, list));
     }
     all.sort();
+    let members = all.iter().map(|(_, list)| list.len() + 1);
+    let members = members.fold(1, usize::saturating_mul);
+    if members > MEMBERS {
+        return Err(
+            format!("has a family of {members} members, expected at most {MEMBERS}").into(),
+        );
+    }
     Ok(all)
 }
 
@@ -158,6 +181,13 @@ fn members(machine: &mut Ir, op: OpId) -> Result<(), Failure> {
         machine.remove_attr(copy, FAMILY);
         let text: Vec<String> = member.iter().map(i64::to_string).collect();
         let name = format!("{}{}", record.sym_name, text.join("x"));
+        let taken =
+            |other: &OpId| machine.attr(*other, "sym_name").and_then(Attr::as_str) == Some(&name);
+        if let Some(other) = machine.walk_ids().into_iter().find(taken) {
+            let error = Diagnostic::error(format!("has a member @{name}, but that name is taken"));
+            let error = error.at(machine.loc(op));
+            return Err(Box::new(error.note_at(machine.loc(other), "by this")));
+        }
         machine.set_attr(copy, "sym_name", Attr::str(&name));
         let record: Intrinsic = machine.get(copy).ok_or("is no intrinsic")?;
         for ((dim, _), size) in sizes.iter().zip(&member) {
@@ -167,6 +197,15 @@ fn members(machine: &mut Ir, op: OpId) -> Result<(), Failure> {
                 shape[dim] = *size;
                 machine.set_type(value, resized(ty, &shape));
             }
+        }
+        let args = machine.args(machine.entry(record.body).ok_or("has an empty region")?);
+        if let Some(large) = args
+            .map(|v| machine.ty(v))
+            .find(|ty| ty.elements().is_none())
+        {
+            return Err(
+                format!("has a member @{name} that takes a {large}, which is too large").into(),
+            );
         }
     }
     machine.erase(op);

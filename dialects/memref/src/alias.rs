@@ -217,7 +217,8 @@ pub fn may_alias(ir: &Ir, memref: Value, buffers: &[Origin]) -> bool {
 
 /// The memrefs whose memory an op itself accesses, apart from what the ops in its regions do, with
 /// how. An op of which nothing is known reads and writes all its operands; what the function
-/// returns is read.
+/// returns is read. Memory that no operand stands for may be accessed beside, where
+/// [`accesses_others`] says so.
 pub fn accesses(ir: &Ir, op: OpId) -> Vec<(Access, Value)> {
     let all = |access: &[Access]| -> Vec<(Access, Value)> {
         let operands = memrefs(ir, ir.operands(op));
@@ -235,17 +236,37 @@ pub fn accesses(ir: &Ir, op: OpId) -> Vec<(Access, Value)> {
     if ir.regions(op).len() > 0 && ir.has(op, Traits::RecursiveEffects) {
         return Vec::new();
     }
-    let Some(effects) = ir.effects(op) else {
-        return all(&[Access::Read, Access::Write]);
-    };
-    if effects
-        .iter()
-        .any(|e| e.on.is_none() && e.access != Access::Allocate)
-    {
+    if accesses_others(ir, op) {
         return all(&[Access::Read, Access::Write]);
     }
+    let effects = ir.effects(op).unwrap_or_default();
     let known = effects.iter().filter_map(|e| Some((e.access, e.on?)));
     known.filter(|(_, v)| is_memref(ir.ty(*v))).collect()
+}
+
+/// Whether an op itself may access memory that none of its operands stands for, apart from what the ops in its regions do: it has
+/// an effect on memory that is not known, or nothing is known of it, as of a call. A buffer that the function allocates is
+/// no such memory: who is not given it cannot reach it.
+pub fn accesses_others(ir: &Ir, op: OpId) -> bool {
+    if ir.has(op, Traits::Terminator)
+        || ir.regions(op).len() > 0 && ir.has(op, Traits::RecursiveEffects)
+    {
+        return false;
+    }
+    let unknown = |e: &tir::Effect| e.on.is_none() && e.access != Access::Allocate;
+    ir.effects(op)
+        .is_none_or(|effects| effects.iter().any(unknown))
+}
+
+/// Whether an op itself may access one of some buffers in one of the ways that are asked for, apart from what the ops in its
+/// regions do.
+pub fn may_access(ir: &Ir, op: OpId, ways: &[Access], buffers: &[Origin]) -> bool {
+    let reachable = |origin: &Origin| !matches!(origin, Origin::Allocated(_));
+    if accesses_others(ir, op) && buffers.iter().any(reachable) {
+        return true;
+    }
+    let mut all = accesses(ir, op).into_iter();
+    all.any(|(access, value)| ways.contains(&access) && may_alias(ir, value, buffers))
 }
 
 /// The memref whose buffer an op ends, if the op does nothing else: it goes where the buffer does.

@@ -74,7 +74,8 @@ impl Bandwidth {
             return time.saturating_add(d.bytes.div_ceil(rate.max(1)));
         }
         let (mut now, mut left) = (time, d.bytes);
-        while left > 0 {
+        // The last cycle that can be counted is behind all others.
+        while left > 0 && now < u64::MAX {
             let (mut rate, mut until) = (d.rate, u64::MAX);
             for &s in ends {
                 let (used, next) = self.spaces[s].used.at(now);

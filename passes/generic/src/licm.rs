@@ -48,7 +48,9 @@ fn hoist(ir: &mut Ir, op: OpId) -> usize {
 /// Whether an op has no effects, and all that it and those below it use is defined outside a loop
 /// (or below the op itself).
 fn movable(ir: &Ir, op: OpId, around: OpId) -> bool {
-    let stays = ir.has(op, Traits::Terminator) || ir.has(op, Traits::MayStop);
+    let below: Vec<OpId> = ir.walk_below(op).into_iter().chain([op]).collect();
+    let may_stop = below.iter().any(|op| ir.has(*op, Traits::MayStop));
+    let stays = ir.has(op, Traits::Terminator) || may_stop;
     if !ir.is_pure(op) || stays || ir.child(op).is_some() {
         return false;
     }
@@ -64,8 +66,8 @@ fn movable(ir: &Ir, op: OpId, around: OpId) -> bool {
         Definition::Argument(block, _) => ir.block_parent(block) == Some(op),
         Definition::Result(..) => false,
     };
-    let below = ir.walk_below(op).into_iter().chain([op]);
     below
-        .flat_map(|op| ir.operands(op).collect::<Vec<_>>())
+        .iter()
+        .flat_map(|op| ir.operands(*op).collect::<Vec<_>>())
         .all(|value| outside(value) || own(value))
 }

@@ -16,7 +16,7 @@ use std::ops::Range;
 use tir::interfaces::Loop;
 use tir::{Access, Diagnostic, Ir, MemRefType, Name, OpId, Value};
 use tir_accel::{DEPTH, MachineInfo};
-use tir_memref::alias::{Origin, accesses, origins};
+use tir_memref::alias::{Origin, accesses, accesses_others, origins};
 use tir_packing::{Algorithm, Options, Solution, solve};
 
 use crate::liveness::{Buffer, liveness, timeline};
@@ -409,10 +409,16 @@ fn changes(
     height: u64,
 ) -> Result<Vec<Change>, Diagnostic> {
     // What is written can differ when it is loaded again.
-    let all = ir.walk_ids().into_iter();
-    let all = all.flat_map(|op| accesses(ir, op));
+    let ops = ir.walk_ids();
+    let all = ops.iter().flat_map(|op| accesses(ir, *op));
     let written = all.filter(|(access, _)| *access == Access::Write);
     let written: HashSet<Origin> = written.flat_map(|(_, v)| origins(ir, v)).collect();
+    let reached = ops
+        .iter()
+        .any(|op| *op != ir.root() && accesses_others(ir, *op));
+    let stays = |origin: &Origin| {
+        !written.contains(origin) && !(reached && !matches!(origin, Origin::Allocated(_)))
+    };
     let (mut now, mut height) = (buffers.to_vec(), height);
     let mut found: Vec<Change> = Vec::new();
     let fits = height <= capacity;
@@ -421,7 +427,7 @@ fn changes(
             break;
         };
         let mut best: Option<((u64, u64), Change, Vec<Buffer>)> = None;
-        for (what, i, trial) in trials(ir, &now, &moment, &written) {
+        for (what, i, trial) in trials(ir, &now, &moment, &stays) {
             let lower = planned(&trial)?.plan.height;
             let moved = match what {
                 What::Gap { moved, .. } => moved.unwrap_or(u64::MAX),
@@ -454,7 +460,7 @@ fn trials(
     ir: &Ir,
     now: &[Buffer],
     moment: &Moment,
-    written: &HashSet<Origin>,
+    stays: &dyn Fn(&Origin) -> bool,
 ) -> Vec<(What, usize, Vec<Buffer>)> {
     let mut all = Vec::new();
     for i in moment.members.iter().take(TRIED).copied() {
@@ -473,7 +479,7 @@ fn trials(
         }
         if let Some(gap) = moment.gap(ir, buffer) {
             let space = space_of(ir, buffer);
-            let same = |v: Value| origins(ir, v).iter().all(|o| !written.contains(o));
+            let same = |v: Value| origins(ir, v).iter().all(stays);
             let clean = writers(ir, buffer).all(|op| {
                 let from = moved_from(ir, op, space);
                 from.is_some_and(|from| from.into_iter().all(same))

@@ -20,7 +20,7 @@ use tir::{
 use tir_accel::{Apply, Call, MachineInfo};
 use tir_arith::OpFoldResult;
 use tir_loop::{For, If, Yield};
-use tir_memref::alias::{Origin, origins};
+use tir_memref::alias::{Origin, accesses, accesses_others, origins};
 use tir_memref::{Alloc, Copy, TransferRead, TransferWrite};
 
 pub use crate::passes::Distribute;
@@ -565,7 +565,7 @@ fn writes_elsewhere(ir: &Ir, op: OpId, copies: &HashMap<Value, Vec<Value>>) -> b
     if ir.is::<Alloc>(op) {
         return false;
     }
-    let effects = ir.effects(op).unwrap_or_default();
-    let mut written = effects.iter().filter(|e| matches!(e.access, Access::Write));
-    written.any(|e| e.on.is_some_and(|value| !copies.contains_key(&value)))
+    let mut written = accesses(ir, op).into_iter();
+    accesses_others(ir, op)
+        || written.any(|(access, value)| access == Access::Write && !copies.contains_key(&value))
 }

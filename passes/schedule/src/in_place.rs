@@ -18,7 +18,7 @@ use tir_accel::Direction;
 use tir_accel::transfer::Pattern;
 use tir_arith::OpFoldResult;
 use tir_loop::For;
-use tir_memref::alias::{Origin, accesses, aliases, ended, is_filled_once, may_alias, origins};
+use tir_memref::alias::{Origin, aliases, ended, is_filled_once, may_access, may_alias, origins};
 use tir_memref::{Alloc, CollapseShape, ExpandShape, ReinterpretCast, SubView, strided_type};
 use tir_tensor::Generic;
 
@@ -362,17 +362,13 @@ fn is_left_alone(
             (alloc, op)
         }
     };
-    let harms = |access: Access| {
-        matches!(access, Access::Write | Access::Free)
-            || t.direction == Direction::Write && access == Access::Read
+    let harms: &[Access] = match t.direction {
+        Direction::Read => &[Access::Write, Access::Free],
+        Direction::Write => &[Access::Write, Access::Free, Access::Read],
     };
     let between = ir
         .ops_in(block)
         .filter(|other| *other != op && !ir.is_before(*other, from) && !ir.is_before(to, *other));
     let mut between = between.flat_map(|other| std::iter::once(other).chain(ir.walk_below(other)));
-    between.all(|other| {
-        let touched = accesses(ir, other).into_iter();
-        let mut touched = touched.filter(|(access, _)| harms(*access));
-        touched.all(|(_, value)| !may_alias(ir, value, &far))
-    })
+    between.all(|other| !may_access(ir, other, harms, &far))
 }

@@ -16,7 +16,7 @@ use tir::{
     Access, Attr, DYNAMIC, Interval, Ir, Layout, LinearExpr, MemRefType, OpId, Traits, Value,
 };
 use tir_loop::{For, THROUGH};
-use tir_memref::alias::{Origin, accesses, origins};
+use tir_memref::alias::{Origin, accesses, accesses_others, origins};
 use tir_memref::{Cast, CollapseShape, ExpandShape, ReinterpretCast, SubView, View};
 
 use crate::index::Counter;
@@ -136,7 +136,8 @@ fn independent_of(ir: &Ir, loops: &[Counter], own: &[OpId]) -> bool {
         if ir.has(below, Traits::Terminator) {
             continue;
         }
-        if ir.effects(below).is_none() {
+        // In which order it happens may matter.
+        if accesses_others(ir, below) {
             return false;
         }
         for (access, memref) in accesses(ir, below) {

@@ -60,20 +60,22 @@ fn programs(folder: &str) -> Vec<(PathBuf, Ir)> {
 
 /// Replays the proof of what `egraph` makes of a program; says how many steps it has.
 fn replays(ir: &Ir, options: &str, name: &str) -> usize {
+    replays_with(ir, options, "nodes=8000", name)
+}
+
+/// The same with options of `egraph`.
+fn replays_with(ir: &Ir, options: &str, own: &str, name: &str) -> usize {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.proof"));
     let _ = std::fs::remove_file(&file);
     let mut chosen = ir.clone();
-    let explain = format!(
-        "{options}egraph{{nodes=8000 explain=\"{}\"}}",
-        file.display()
-    );
+    let explain = format!("{options}egraph{{{own} explain=\"{}\"}}", file.display());
     if run(&mut chosen, &explain, Settings::default()).is_err() || !file.exists() {
         return 0;
     }
     let mut again = ir.clone();
     let replay = format!("{options}replay{{file=\"{}\"}}", file.display());
     if let Err(errors) = run(&mut again, &replay, Settings::default()) {
-        panic!("{name}: {errors}");
+        panic!("{name}: {errors}\n{}", show(ir));
     }
     let same = digest(&again) == digest(&chosen);
     assert!(same, "{name}:\n{}\n{}", show(&again), show(&chosen));
@@ -151,6 +153,8 @@ fn proofs_in_loops_replay() {
         let (before, after) = (results(&ir, seed), results(&chosen, seed));
         assert_eq!(before, after, "seed {seed}:\n{text}\n{}", show(&chosen));
         steps += replays(&ir, "", &format!("looped{seed}"));
+        let random = format!("nodes=3000 random={}", seed + 1);
+        steps += replays_with(&ir, "", &random, &format!("looped{seed}.random"));
     }
     assert!(changed > 20, "{changed} programs were changed");
     assert!(steps > 30, "{steps} steps");

@@ -58,6 +58,7 @@ impl Verify for Machine {
     fn verify(&self, op: OpRef<'_>) -> Result<(), Failure> {
         let (ir, _) = op.inner();
         positive(&[("clock_mhz", self.clock_mhz)])?;
+        cycles("scalar_cycles", self.scalar_cycles)?;
         Processor::of_machine(self)?;
         crate::machine::check(ir)
     }
@@ -71,19 +72,12 @@ pub(crate) fn positive(numbers: &[(&str, i64)]) -> Result<(), Failure> {
     }
 }
 
-/// A latency, which may be none.
-fn latency(cycles: i64) -> Result<(), Failure> {
+/// Cycles that something takes, which may be none: so few that what a program takes can be added up.
+fn cycles(name: &str, cycles: i64) -> Result<(), Failure> {
+    const MOST: i64 = 1 << 40;
     match cycles {
-        0.. => Ok(()),
-        _ => Err(format!("has latency = {cycles}, expected at least 0").into()),
-    }
-}
-
-/// The cost of a start, which may be none.
-fn issue(cycles: i64) -> Result<(), Failure> {
-    match cycles {
-        0.. => Ok(()),
-        _ => Err(format!("has issue = {cycles}, expected at least 0").into()),
+        0..=MOST => Ok(()),
+        _ => Err(format!("has {name} = {cycles}, expected 0 to {MOST}").into()),
     }
 }
 
@@ -116,7 +110,7 @@ pub struct Space {
 }
 impl Verify for Space {
     fn verify(&self, _: OpRef<'_>) -> Result<(), Failure> {
-        latency(self.latency)?;
+        cycles("latency", self.latency)?;
         positive(&[
             ("bytes", self.bytes),
             ("align", self.align),
@@ -174,9 +168,11 @@ impl Verify for Core {
     }
 }
 
+/// How many copies there may be of a core, and of a unit in it.
+pub(crate) const MOST: i64 = 1024;
+
 /// A number of copies.
 fn most(name: &str, count: i64) -> Result<(), Failure> {
-    const MOST: i64 = 1024;
     match count {
         1..=MOST => Ok(()),
         _ => Err(format!("has {name} = {count}, expected 1 to {MOST}").into()),
@@ -230,14 +226,14 @@ pub struct Dma {
 }
 impl Verify for Dma {
     fn verify(&self, _: OpRef<'_>) -> Result<(), Failure> {
-        self.latency.map_or(Ok(()), latency)?;
+        self.latency.map_or(Ok(()), |n| cycles("latency", n))?;
         if let Some(step) = &self.step
             && (!(1..=2).contains(&step.len()) || step.iter().all(|n| *n == 0))
         {
             let wanted = "expected columns, or rows and columns, to another core";
             return Err(format!("has step = {step:?}, {wanted}").into());
         }
-        issue(self.issue)?;
+        cycles("issue", self.issue)?;
         if self.square < 0 {
             return Err(format!("has square = {}, expected at least 0", self.square).into());
         }
@@ -275,7 +271,7 @@ pub struct Unit {
 impl Verify for Unit {
     fn verify(&self, _: OpRef<'_>) -> Result<(), Failure> {
         most("count", self.count)?;
-        issue(self.issue)?;
+        cycles("issue", self.issue)?;
         positive(&[("queue", self.queue)])
     }
 }
@@ -344,6 +340,9 @@ impl Verify for Intrinsic {
         }
         if let Some(ty) = args.iter().find(|ty| ty.elements().is_none()) {
             return Err(format!("takes a {ty}, expected statically shaped tensors").into());
+        }
+        if let Some(ty) = args.iter().find(|ty| ty.elements() == Some(0)) {
+            return Err(format!("takes a {ty}, which has no elements").into());
         }
         let Some(first) = args.first().copied() else {
             return Err("takes no tensor, expected one that it writes".into());

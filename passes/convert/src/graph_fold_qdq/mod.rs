@@ -17,7 +17,9 @@ mod parameters;
 
 use means::{Mean, mean};
 use moves::{later, moved};
-use parameters::{Quantized, Weights, activation, addend, single, totals, weights, zero_of};
+use parameters::{
+    Quantized, Total, Weights, activation, addend, range, single, totals, weights, zero_of,
+};
 use tir::data::Array;
 use tir::interp::attr_of;
 use tir::rewrite::Rewriter;
@@ -226,7 +228,7 @@ struct Sums {
     axis: i64,
     channels: usize,
     /// `Σ w` of each channel.
-    totals: Vec<i64>,
+    totals: Vec<Total>,
     kind: Kind,
 }
 
@@ -282,6 +284,9 @@ fn sums(ir: &Ir, op: OpId) -> Result<Option<Sums>, &'static str> {
     }))
 }
 
+/// Elements of a window whose sum fits 32 bits, if they are of 8 bits.
+const LARGEST_WINDOW: i64 = 1 << 23;
+
 /// Means of windows of as many elements each: a sum of integers for each channel, and a factor.
 fn windows(ir: &Ir, op: OpId, pool: AvgPool) -> Result<Sums, &'static str> {
     let x = activation(ir, pool.x)?;
@@ -302,9 +307,8 @@ fn windows(ir: &Ir, op: OpId, pool: AvgPool) -> Result<Sums, &'static str> {
     if !equal(&rows, height, tall) || !equal(&columns, width, wide) {
         return Err("its windows at the border are of fewer elements");
     }
-    let bits = from.elem().bits().unwrap_or(32);
     let count = tall.saturating_mul(wide);
-    if bits > 16 || !(1..=1 << (30 - bits)).contains(&count) {
+    if !(1..=LARGEST_WINDOW).contains(&count) {
         return Err("its sums may not fit 32 bits");
     }
     let channels = usize::try_from(channels).map_err(|_| "its channels are not known")?;
@@ -312,7 +316,13 @@ fn windows(ir: &Ir, op: OpId, pool: AvgPool) -> Result<Sums, &'static str> {
     let elements = Array::from_vec(&shape, vec![1i8; channels * count as usize]);
     Ok(Sums {
         x,
-        totals: vec![count; channels],
+        totals: vec![
+            Total {
+                above: count,
+                below: 0
+            };
+            channels
+        ],
         weights: Weights {
             value: pool.x,
             elements: elements.map_err(|_| "its windows are too large")?,
@@ -356,12 +366,8 @@ fn fold(ir: &mut Ir, op: OpId) -> Result<bool, Kept> {
         .collect();
     let factors: Vec<f32> = products.iter().map(|s| s / scale as f32).collect();
     let bias = addend(ir, sums.bias, &products, sums.channels).map_err(kept)?;
-    let zeros = sums.totals.iter().map(|total| -sums.x.zero * total);
-    let bias: Vec<i32> = bias
-        .iter()
-        .zip(zeros)
-        .map(|(b, z)| (b + z).clamp(i32::MIN.into(), i32::MAX.into()) as i32)
-        .collect();
+    let bias = in_32_bits(ir, &sums, &bias);
+    let bias = bias.ok_or_else(|| kept("its sums may not fit 32 bits"))?;
     rewrite(
         ir,
         op,
@@ -371,6 +377,20 @@ fn fold(ir: &mut Ir, op: OpId) -> Result<bool, Kept> {
     )
     .map_err(|error| kept(&error.to_string()))?;
     Ok(true)
+}
+
+/// What is added to the sums of each channel, `b - zx · Σ w`, if the sums fit 32 bits with it and without, whatever the input is.
+fn in_32_bits(ir: &Ir, sums: &Sums, bias: &[i64]) -> Option<Vec<i32>> {
+    let inputs = range(ir.ty(sums.x.x))?;
+    let fits = |n: i64| i32::try_from(n).ok();
+    let each = bias.iter().zip(&sums.totals).map(|(b, total)| {
+        let added = b.saturating_sub(sums.x.zero.saturating_mul(total.sum()));
+        let (low, high) = total.products(inputs);
+        let with = [low, high].map(|sum| fits(sum.saturating_add(added)));
+        (fits(low).is_some() && fits(high).is_some() && !with.contains(&None)).then_some(())?;
+        fits(added)
+    });
+    each.collect()
 }
 
 /// How often a number is doubled at most, so that sums of two are exact in `f32` too.

@@ -2,7 +2,7 @@
 
 use tir::data::Array;
 use tir::interp::elements;
-use tir::{Ir, Value};
+use tir::{IntType, Ir, Sign, Type, Value};
 use tir_graph::{Constant, Dequantize};
 
 /// The elements of a constant.
@@ -113,13 +113,54 @@ pub(super) fn zero_of_all(ir: &Ir, zero: Option<Value>) -> Option<f64> {
     all.iter_f64().all(|z| z == 0.0).then_some(0.0)
 }
 
-/// Sums of the elements of a matrix of `outer` x `count` x `inner`, over `outer` or over `inner`.
-pub(super) fn totals(array: &Array, channels: usize, rows: bool) -> Vec<i64> {
-    let mut totals = vec![0i64; channels];
+/// Of the weights of a channel, how much those above and those below zero are together.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Total {
+    pub above: i64,
+    pub below: i64,
+}
+
+impl Total {
+    /// The sum of all.
+    pub fn sum(self) -> i64 {
+        self.above + self.below
+    }
+
+    /// The least and the largest sum of products with numbers from `low` to `high`.
+    pub fn products(self, (low, high): (i64, i64)) -> (i64, i64) {
+        let (above, below) = (self.above, self.below);
+        let of = |a: i64, b: i64| {
+            above
+                .saturating_mul(a)
+                .saturating_add(below.saturating_mul(b))
+        };
+        (of(low, high), of(high, low))
+    }
+}
+
+/// The totals of a matrix of `outer` x `count` x `inner`, over `outer` or over `inner`.
+pub(super) fn totals(array: &Array, channels: usize, rows: bool) -> Vec<Total> {
+    let mut totals = vec![Total::default(); channels];
     let inner = array.len() / channels.max(1);
     for (i, value) in array.iter_f64().enumerate() {
         let channel = if rows { i / inner.max(1) } else { i % channels };
-        totals[channel] += value as i64;
+        let total = &mut totals[channel];
+        let value = value as i64;
+        if value > 0 {
+            total.above += value;
+        } else {
+            total.below += value;
+        }
     }
     totals
+}
+
+/// The least and the largest number of a type of integers.
+pub(super) fn range(ty: Type) -> Option<(i64, i64)> {
+    let bits = ty.elem().bits().filter(|bits| (1..=32).contains(bits))?;
+    let signed = ty.elem().get::<IntType>()?.sign != Sign::Unsigned;
+    Some(match signed {
+        true => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+        false => (0, (1 << bits) - 1),
+    })
 }

@@ -22,6 +22,7 @@ use tir_graph::layout::{Keeps, Layout, operands_in, result_in, rule_of};
 use crate::build::{Program, build, is_inside};
 use crate::graph::Graph;
 use crate::greedy::{Canonical, canonical};
+use crate::node::Node;
 use crate::proof::closure::Closure;
 use crate::proof::explain::commutes;
 use crate::proof::reorder::reorder;
@@ -39,11 +40,11 @@ pub fn replay(
     proof: &Written,
     patterns: &Patterns,
 ) -> Result<usize, Diagnostic> {
-    let program = build(ir, block, &mut Graph::default());
+    let mut program = build(ir, block, &mut Graph::default());
     let greedy = |step: &WrittenStep| step.because == Because::Canonicalize;
     let form = proof.steps.first().filter(|step| greedy(step));
     let form = form.and_then(|_| Form::new(ir, block, patterns));
-    unite(ir, &program);
+    unite(ir, &mut program);
     let mut run = Replayer {
         ir,
         block,
@@ -53,6 +54,7 @@ pub fn replay(
         classes: proof.classes.as_ref(),
         names: FxHashMap::default(),
         equal: Vec::new(),
+        copies: Vec::new(),
     };
     for (name, source) in &proof.sources {
         let values = run.source(*source).ok_or_else(|| {
@@ -76,28 +78,36 @@ pub fn replay(
 }
 
 /// Equal ops are one term: all use the first of them.
-fn unite(ir: &mut Ir, program: &Program) {
+fn unite(ir: &mut Ir, program: &mut Program) {
     let mut first: FxHashMap<Id, OpId> = FxHashMap::default();
+    let mut united: FxHashMap<Value, Value> = FxHashMap::default();
     for (op, id) in &program.ops {
         let first = *first.entry(*id).or_insert(*op);
         let pairs: Vec<(Value, Value)> = ir.results(*op).zip(ir.results(first)).collect();
         for (old, new) in pairs.into_iter().filter(|(old, new)| old != new) {
             ir.replace_uses(old, new);
+            united.insert(old, new);
         }
     }
-    share_constants(ir, program);
+    united.extend(share_constants(ir, program));
+    for captured in program.captured.values_mut().flatten() {
+        while let Some(new) = united.get(captured) {
+            *captured = *new;
+        }
+    }
 }
 
-/// Constants that another block has for this one are those.
-fn share_constants(ir: &mut Ir, program: &Program) {
+/// Constants that another block has for this one are those; gives what is replaced by what.
+fn share_constants(ir: &mut Ir, program: &Program) -> Vec<(Value, Value)> {
     let outside = program.constants.iter().map(|(value, id)| (*id, *value));
     let outside: FxHashMap<Id, Value> = outside.collect();
-    for (op, id) in &program.ops {
-        if let Some(constant) = outside.get(id) {
-            let own = ir.result(*op, 0);
-            ir.replace_uses(own, *constant);
-        }
+    let own = program.ops.iter();
+    let own = own.filter_map(|(op, id)| Some((ir.result(*op, 0), *outside.get(id)?)));
+    let own: Vec<(Value, Value)> = own.collect();
+    for (own, constant) in &own {
+        ir.replace_uses(*own, *constant);
     }
+    own
 }
 
 struct Replayer<'a> {
@@ -113,6 +123,18 @@ struct Replayer<'a> {
     names: FxHashMap<String, Vec<Value>>,
     /// What steps showed.
     equal: Vec<(Value, Value)>,
+    /// Ops with regions that were made like ones of the input.
+    copies: Vec<Copy>,
+}
+
+/// An op with regions that was made like one of the input. Where two of the values that its regions use become one, they are
+/// regions of their own, though they say the same.
+struct Copy {
+    op: OpId,
+    like: OpId,
+    operands: Vec<Value>,
+    /// What each value that the regions of the other one use from outside is here.
+    captured: Vec<(Value, Value)>,
 }
 
 impl Replayer<'_> {
@@ -204,6 +226,13 @@ impl Replayer<'_> {
                 }
                 let copy = self.ir.duplicate(like, at, &mut map);
                 self.ir.set_operands(copy, &operands[..count]);
+                let captured = old.into_iter().zip(operands.iter().copied());
+                self.copies.push(Copy {
+                    op: copy,
+                    like,
+                    captured: captured.skip(count).collect(),
+                    operands: operands[..count].to_vec(),
+                });
                 copy
             }
             like => {
@@ -410,6 +439,34 @@ impl Replayer<'_> {
         Some(ir.operands(new).map(|value| map.get(value)).collect())
     }
 
+    /// Pairs of classes of ops that are equal since one was made like the other: as it is, and as an op with the regions of the
+    /// other one.
+    fn copied(&self, program: &Program, graph: &mut Graph) -> Vec<(Id, Id)> {
+        let ops: FxHashMap<OpId, Id> = program.ops.iter().copied().collect();
+        let mut pairs = Vec::new();
+        for copy in &self.copies {
+            let used = program.captured.get(&copy.like).into_iter().flatten();
+            // The last one that a value of the other became is what it is here.
+            let here = |value: &Value| {
+                let mut captured = copy.captured.iter().rev();
+                Some(captured.find(|(old, _)| old == value)?.1)
+            };
+            let captured: Option<Vec<Value>> = used.map(here).collect();
+            let values = captured.map(|captured| [&copy.operands[..], &captured].concat());
+            let classes = values.and_then(|values| {
+                let class = |value: &Value| program.values.get(value).copied();
+                values.iter().map(class).collect::<Option<Vec<Id>>>()
+            });
+            if let (Some(classes), Some(own), Some(like)) =
+                (classes, ops.get(&copy.op), ops.get(&copy.like))
+            {
+                let head = graph.id_to_node(*like).head;
+                pairs.push((*own, graph.add(Node::new(head, classes))));
+            }
+        }
+        pairs
+    }
+
     /// Puts the result in place, if it follows that it is equal.
     fn result(&mut self, step: &WrittenStep) -> Result<(), Diagnostic> {
         let pairs = step.equal.iter();
@@ -417,7 +474,11 @@ impl Replayer<'_> {
         let pairs: Vec<(Value, Value)> = pairs.collect::<Result<_, Diagnostic>>()?;
         let mut graph = Graph::default();
         let program = build(self.ir, self.block, &mut graph);
+        let copied = self.copied(&program, &mut graph);
         let mut terms = Terms::default();
+        let copied = copied.into_iter();
+        let copied = copied.map(|(a, b)| (terms.of_id(&graph, a), terms.of_id(&graph, b)));
+        let copied: Vec<(Term, Term)> = copied.collect();
         let mut term = |value: Value| -> Option<Term> {
             let id = program.values.get(&value)?;
             Some(terms.of_id(&graph, *id))
@@ -431,7 +492,7 @@ impl Replayer<'_> {
         let (shown, wanted) = (both(&self.equal), both(&pairs));
         let commutes = |head| commutes(&graph, head);
         let mut closure = Closure::new(&terms, &commutes);
-        for (number, (a, b)) in shown.into_iter().enumerate() {
+        for (number, (a, b)) in shown.into_iter().chain(copied).enumerate() {
             closure.say(a, b, number);
         }
         for ((a, b), (old, new)) in wanted.iter().zip(&step.equal) {

@@ -202,6 +202,17 @@ fn ordered_transfers(ir: &Ir) -> HashSet<OpId> {
             }
         }
     }
+    // What is called may write all that it can reach.
+    let mut calls = ir.walk_ids().into_iter();
+    if calls
+        .any(|op| op != ir.root() && ir.effects(op).is_none() && !ir.has(op, Traits::Terminator))
+    {
+        let (written, engine) = (true, None);
+        let reached = users
+            .iter_mut()
+            .filter(|(at, _)| !matches!(at, Origin::Allocated(_)));
+        reached.for_each(|(_, users)| *users = Users { written, engine });
+    }
     let is_free = |origin: Origin| {
         let same = users.iter().filter(|(other, _)| origin.may_be(**other));
         let same: Vec<&Users> = same.map(|(_, users)| users).collect();

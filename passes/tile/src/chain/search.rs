@@ -531,6 +531,10 @@ fn rowless(stage: &Stage, fewer: &[bool]) -> i64 {
     let of = |made: &Made| {
         let tile = &stage.plan.tiles[made.operand];
         let rows = tile.dims.iter().map(|dim| {
+            // A source of one number has no dimensions.
+            if dim.axis == Axis::One {
+                return false;
+            }
             let form = &tile.forms[dim.source.0];
             let counts = (0..fewer.len()).any(|d| fewer[d] && form.at(d) != 0);
             counts || matches!(dim.axis, Axis::Window(_))

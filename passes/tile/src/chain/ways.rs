@@ -54,7 +54,7 @@ pub(super) fn cut(best: &[(i64, usize)]) -> Way {
 /// The ways with chains of so many groups at most and of fewer, each with its cycles before anything stays.
 fn ways(all: &[Priced], most: usize) -> Vec<(Way, i64)> {
     let mut ways: Vec<(Way, i64)> = Vec::new();
-    for n in (1..=most).rev() {
+    for n in (1..=most.min(all.len().max(1))).rev() {
         let best = quickest(all, n);
         let (way, cycles) = (cut(&best), best[0].0);
         if ways.iter().all(|(known, _)| *known != way) {

@@ -77,10 +77,11 @@ impl Tile {
         let dense = MemRefType::dense_strides;
         let (far, near) = (dense(shape), dense(&self.shape()));
         let sides = self.dims.iter().zip(near).map(|(dim, near)| {
-            // What lies beyond the end of the source is not moved.
+            // What lies beyond the end of the source is not moved. A source of one number has no dimensions.
             let (s, step) = dim.source;
-            let inside = (shape[s] + step.abs() - 1) / step.abs().max(1);
-            [dim.size.min(inside.max(1)), step * far[s], near]
+            let (size, far) = (shape.get(s).copied().unwrap_or(1), far.get(s).copied());
+            let inside = (size + step.abs() - 1) / step.abs().max(1);
+            [dim.size.min(inside.max(1)), step * far.unwrap_or(0), near]
         });
         sides.collect()
     }
@@ -97,7 +98,8 @@ impl Tile {
         let (far, near) = (dense(shape), dense(&self.shape()));
         let steps = self.dims.iter().zip(near).map(|(dim, near)| {
             let (s, step) = dim.source;
-            (dim.size, step * far[s] * elem, near * elem)
+            let far = far.get(s).copied().unwrap_or(0);
+            (dim.size, step * far * elem, near * elem)
         });
         let dims = usize::try_from(dims).unwrap_or(0);
         transfers(steps.collect(), Vec::new(), (elem, dims))

@@ -17,6 +17,11 @@ impl Tile {
         let order: Vec<usize> = unit.iter().flatten().copied().collect();
         let mut outer: Vec<Dim> = Vec::new();
         let mut inner: Vec<Option<Dim>> = vec![None; order.len()];
+        // What counts two dimensions of the source, as on a diagonal, is no dimension of a tile, which goes along one.
+        let mut put = |u: usize, dim: Dim| {
+            let place = &mut inner[order.iter().position(|d| *d == u)?];
+            place.is_none().then(|| *place = Some(dim))
+        };
         for (s, form) in forms.iter().enumerate() {
             // An iterator with a loop for each of its points moves the tile, nothing in it.
             let fixed = |d: usize| space.extent(d) == 1 && space.domain[d] > 1;
@@ -39,8 +44,7 @@ impl Tile {
                 }
                 outer.extend(columns(space, s, &units, &rest));
                 for (u, stride) in units {
-                    let place = order.iter().position(|d| *d == u)?;
-                    inner[place] = Some(unit_dim(space, s, u, stride));
+                    put(u, unit_dim(space, s, u, stride))?;
                 }
                 continue;
             };
@@ -56,7 +60,7 @@ impl Tile {
             // What stands behind a window must be taken whole, or the unit's operand is not dense.
             if window.is_empty() && !shifted && (rest.is_empty() || place > 0) {
                 outer.extend(columns(space, s, &units, &rest));
-                inner[place] = Some(unit_dim(space, s, u, stride));
+                put(u, unit_dim(space, s, u, stride))?;
                 continue;
             }
             if place > 0 {
@@ -73,11 +77,12 @@ impl Tile {
             }
             let moved = reach(space, &rest) / stride + reach(space, &window);
             let size = space.extent(u).saturating_add(moved);
-            inner[place] = Some(Dim {
+            let dim = Dim {
                 axis: Axis::Unit(u, rest, stride, window),
                 size,
                 source: (s, stride),
-            });
+            };
+            put(u, dim)?;
         }
         let mut inner = inner.into_iter();
         let mut joined = Vec::new();

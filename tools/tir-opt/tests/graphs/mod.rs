@@ -154,7 +154,23 @@ pub(crate) fn looped(seed: u64) -> String {
     for name in ["%carried", "%x", "%two", "%three", "%own"] {
         maker.scope.push((name.to_string(), vec![n, n]));
     }
-    for _ in 0..10 {
+    for _ in 0..5 {
+        maker.op();
+    }
+    // Equal ops, and a loop in the loop that uses both.
+    let (x, y) = (maker.like(&[n, n]), maker.like(&[n, n]));
+    maker.add(vec![n, n], &format!("graph.relu {x} : {ty}"));
+    maker.add(vec![n, n], &format!("graph.relu {x} : {ty}"));
+    let [a, b] = [2, 1].map(|back| maker.scope[maker.scope.len() - back].0.clone());
+    let inner = format!(
+        "loop.for %k = 0 to 1 iter_args(%w = {b}) -> ({ty}) {{
+    %u = graph.max %w, {y} : ({ty}, {ty}) -> {ty}
+    %t = graph.sub %u, {a} : ({ty}, {ty}) -> {ty}
+    loop.yield %t : {ty}
+  }}"
+    );
+    maker.add(vec![n, n], &inner);
+    for _ in 0..5 {
         maker.op();
     }
     let last = maker.like(&[n, n]);

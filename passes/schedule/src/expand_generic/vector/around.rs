@@ -6,9 +6,9 @@
 
 use std::collections::HashMap;
 
-use tir::{AffineMap, At, Builder, Failure, Ir, OpId, Value};
+use tir::{Access, AffineMap, At, Builder, Failure, Ir, OpId, Value};
 use tir_memref::Alloc;
-use tir_memref::alias::{accesses, ended, may_alias, origins};
+use tir_memref::alias::{ended, may_access, may_alias, origins};
 use tir_tensor::Generic;
 
 use super::super::Region;
@@ -128,6 +128,9 @@ impl Neighbours {
     }
 }
 
+/// All that is done to memory that is there.
+const ANY: [Access; 4] = [Access::Read, Access::Write, Access::Free, Access::Fetch];
+
 /// The nest before a sum that sets its buffer, and reads no memory.
 fn fill(ir: &Ir, op: OpId, buffer: Value) -> Option<OpId> {
     let places = origins(ir, buffer);
@@ -137,13 +140,8 @@ fn fill(ir: &Ir, op: OpId, buffer: Value) -> Option<OpId> {
         if let Some(fill) = fill.filter(|fill| fill.outputs[..] == [buffer]) {
             return (fill.combine.is_none() && fill.inputs.is_empty()).then_some(other);
         }
-        ir.effects(other)?;
         for below in std::iter::once(other).chain(ir.walk_below(other)) {
-            let touched = accesses(ir, below);
-            if touched
-                .iter()
-                .any(|(_, value)| may_alias(ir, *value, &places))
-            {
+            if may_access(ir, below, &ANY, &places) {
                 return None;
             }
         }

@@ -22,6 +22,7 @@
 
 mod bits;
 mod moved;
+mod places;
 mod reachable;
 mod waits;
 
@@ -33,76 +34,14 @@ use tir::interfaces::{
 use tir::{Access, Diagnostic, Effect, Ir, MemRefType, OpId, Traits, Type, Value};
 use tir_accel::MachineInfo;
 use tir_memref::alias::ViewFlow;
-use tir_memref::{Alloc, View};
 
-struct Placed {
-    op: OpId,
-    view: Value,
-    arena: OpId,
-    from: i64,
-    to: i64,
-    /// Whether it lies there for certain.
-    certain: bool,
-}
+use places::{Placed, places, together};
 
 /// All that is wrong with the plan of the function at the root of an arena.
 pub fn check_plan(ir: &Ir, machine: &MachineInfo) -> Vec<Diagnostic> {
     let mut out = Vec::new();
-    let mut all: Vec<Placed> = Vec::new();
-    for op in ir.walk_ids() {
-        let Some(view) = ir.get::<View>(op) else {
-            continue;
-        };
-        let arena = ir.owner(view.source).filter(|a| ir.is::<Alloc>(*a));
-        let Some(arena) = arena else { continue };
-        let ty = view.result.0;
-        let bytes = ty
-            .elements()
-            .zip(ty.bytes())
-            .map_or(0, |(n, b)| (n * b) as i64);
-        let size = ir.ty(view.source).shape();
-        let size = size.and_then(|s| s.first().copied()).unwrap_or(0);
-        let Some(from) = ir.constant_int(view.byte_shift) else {
-            // It may lie anywhere in the allocation.
-            all.push(Placed {
-                op,
-                view: ir.result(op, 0),
-                arena,
-                from: 0,
-                to: size,
-                certain: false,
-            });
-            continue;
-        };
-        let space = ty.get::<MemRefType>().and_then(MemRefType::space_name);
-        let space = space.and_then(|s| machine.space(s));
-        if let Some(space) = space.filter(|s| from % s.align.max(1) != 0) {
-            let text = format!(
-                "lies at offset {from}, expected a multiple of {}",
-                space.align
-            );
-            out.push(Diagnostic::error(text).at(ir.loc(op)));
-        }
-        if from < 0 || from + bytes > size {
-            let text = format!("lies at bytes {from} to {} of {size}", from + bytes);
-            out.push(Diagnostic::error(text).at(ir.loc(op)));
-        }
-        if let Some(space) = space.filter(|s| size > s.bytes) {
-            let text = format!(
-                "lies in {size} bytes of \"{}\", which has {}",
-                space.name, space.bytes
-            );
-            out.push(Diagnostic::error(text).at(ir.loc(op)));
-        }
-        all.push(Placed {
-            op,
-            view: ir.result(op, 0),
-            arena,
-            from,
-            to: from + bytes,
-            certain: true,
-        });
-    }
+    let all = places(ir, machine, &mut out);
+    out.extend(together(ir, machine, &all));
     let (pairs, early) = conflicts(ir, machine, &all);
     for (a, b) in pairs {
         let (x, y) = (&all[a], &all[b]);
@@ -268,6 +207,16 @@ fn leave(ir: &Ir, op: OpId, from: RegionPoint, out: &mut Vec<OpId>) {
 
 /// The planned buffers that each memref may be a view of.
 fn points_to(ir: &Ir, all: &[Placed], ops: &[OpId]) -> HashMap<Value, BTreeSet<usize>> {
+    let mut out: HashMap<Value, BTreeSet<usize>> = HashMap::new();
+    for (index, placed) in all.iter().enumerate() {
+        out.insert(placed.view, BTreeSet::from([index]));
+    }
+    hand_on(&mut out, &handed(ir, ops));
+    out
+}
+
+/// Pairs of memrefs of which the first may be handed on as the second.
+fn handed(ir: &Ir, ops: &[OpId]) -> Vec<(Value, Value)> {
     let memref = |ty: Type| ty.is::<MemRefType>();
     let mut pairs: Vec<(Value, Value)> = Vec::new();
     for op in ops {
@@ -288,12 +237,7 @@ fn points_to(ir: &Ir, all: &[Placed], ops: &[OpId]) -> HashMap<Value, BTreeSet<u
             }
         }
     }
-    let mut out: HashMap<Value, BTreeSet<usize>> = HashMap::new();
-    for (index, placed) in all.iter().enumerate() {
-        out.insert(placed.view, BTreeSet::from([index]));
-    }
-    hand_on(&mut out, &pairs);
-    out
+    pairs
 }
 
 /// Adds what values stand for to all that they are handed on to, until nothing is new.

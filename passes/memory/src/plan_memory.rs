@@ -250,7 +250,8 @@ fn rewrite(
                 ends.max().unwrap_or(0)
             };
             let made = arena(ir, part.begin, bytes);
-            if let Some(end) = part.end.or_else(|| return_of_called(ir, body)) {
+            let ends = part.end.map_or_else(|| returns(ir), |end| vec![end]);
+            for end in ends {
                 ir.add(At::Before(end), Dealloc { memref: made });
             }
             arenas.push(made);
@@ -277,13 +278,12 @@ fn rewrite(
     Ok(())
 }
 
-/// The end of a function that is called by others of its module, where what it holds is free again; none of one that a machine runs,
-/// with which all ends.
-fn return_of_called(ir: &Ir, body: BlockId) -> Option<OpId> {
-    let region = ir.regions(ir.root()).next()?;
-    let called = !tir::is_public(ir.op(ir.root())) && ir.blocks(region).len() == 1;
-    ir.last(body)
-        .filter(|end| called && ir.has(*end, Traits::Terminator))
+/// The ops that leave a function, where what it holds is free again: whoever calls it may call it again.
+fn returns(ir: &Ir) -> Vec<OpId> {
+    let blocks = ir.regions(ir.root()).flat_map(|region| ir.blocks(region));
+    let ends = blocks.filter_map(|block| ir.last(block));
+    let leaves = |op: &OpId| ir.has(*op, Traits::ReturnLike) && ir.successors(*op).len() == 0;
+    ends.filter(leaves).collect()
 }
 
 /// A part of a function, between ops that may take any memory: which buffers live in it, where it begins, and the op before which it

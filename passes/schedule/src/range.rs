@@ -1,6 +1,9 @@
 //! Indices as linear forms of other values: which values they take, how they grow with a loop, and
 //! whether a tile lies inside of its source.
 
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+
 use tir::{Interval, Ir, LinearExpr, OpId, Value};
 use tir_arith::{
     AddI, AndI, CmpI, CmpIPredicate, DivUI, MaxSI, MinSI, MulI, OpFoldResult, OrI, RemUI, SubI,
@@ -29,33 +32,98 @@ impl Form {
     }
 }
 
+/// What a value is in a linear form.
+enum Part {
+    Number(i64),
+    /// The sum of the first one and so many times the second one.
+    Sum(Value, Value, i64),
+    Times(i64, Value),
+    Leaf,
+}
+
+impl Part {
+    fn of(ir: &Ir, value: Value) -> Self {
+        if let Some(n) = ir.constant_int(value) {
+            return Part::Number(n);
+        }
+        // Numbers of few bits wrap.
+        let wide = ir.ty(value).is_index() || ir.ty(value).bits().is_some_and(|bits| bits >= 64);
+        if !wide {
+            return Part::Leaf;
+        }
+        if let Some(sum) = ir.def::<AddI>(value) {
+            return Part::Sum(sum.lhs, sum.rhs, 1);
+        }
+        if let Some(sum) = ir.def::<SubI>(value) {
+            return Part::Sum(sum.lhs, sum.rhs, -1);
+        }
+        let product = ir.def::<MulI>(value);
+        let factors = product.map_or([None; 2], |p| [Some((p.lhs, p.rhs)), Some((p.rhs, p.lhs))]);
+        let mut factors = factors.into_iter().flatten();
+        let times = factors.find_map(|(n, other)| Some(Part::Times(ir.constant_int(n)?, other)));
+        times.unwrap_or(Part::Leaf)
+    }
+
+    /// The values that it is made of.
+    fn operands(&self) -> impl DoubleEndedIterator<Item = Value> {
+        let two = match *self {
+            Part::Sum(a, b, _) => [Some(a), Some(b)],
+            Part::Times(_, a) => [Some(a), None],
+            Part::Number(_) | Part::Leaf => [None; 2],
+        };
+        two.into_iter().flatten()
+    }
+}
+
+/// The linear form of a value, whose new leaves come behind those that are there. However often a value is used, and however
+/// long a sum is, each part is looked at once.
 pub(crate) fn linear(ir: &Ir, value: Value, leaves: &mut Vec<Value>) -> Option<LinearExpr> {
-    if let Some(n) = ir.constant_int(value) {
-        return Some(LinearExpr::number(n));
+    // What a value is made of stands behind it, once the order is reversed.
+    let mut order: Vec<(Value, Part)> = Vec::new();
+    let mut seen = HashSet::new();
+    let mut work = vec![(value, None)];
+    while let Some((value, left)) = work.pop() {
+        if let Some(part) = left {
+            order.push((value, part));
+            continue;
+        }
+        if !seen.insert(value) {
+            continue;
+        }
+        let part = Part::of(ir, value);
+        let parts: Vec<Value> = part.operands().rev().collect();
+        work.push((value, Some(part)));
+        work.extend(parts.into_iter().map(|v| (v, None)));
     }
-    if let Some(sum) = ir.def::<AddI>(value) {
-        let lhs = linear(ir, sum.lhs, leaves)?;
-        return lhs.plus(&linear(ir, sum.rhs, leaves)?, 1);
+    // Leaves in the order in which they are read.
+    for (value, part) in &order {
+        if matches!(part, Part::Leaf) && !leaves.contains(value) {
+            leaves.push(*value);
+        }
     }
-    if let Some(sum) = ir.def::<SubI>(value) {
-        let lhs = linear(ir, sum.lhs, leaves)?;
-        return lhs.plus(&linear(ir, sum.rhs, leaves)?, -1);
-    }
-    if let Some(product) = ir.def::<MulI>(value) {
-        let (lhs, rhs) = (product.lhs, product.rhs);
-        for (n, other) in [(lhs, rhs), (rhs, lhs)] {
-            if let Some(n) = ir.constant_int(n) {
-                let other = linear(ir, other, leaves)?;
-                return LinearExpr::default().plus(&other, n);
+    let mut counts: HashMap<Value, i64> = HashMap::from([(value, 1)]);
+    let mut found = LinearExpr::number(0);
+    for (value, part) in order.into_iter().rev() {
+        let count = counts.get(&value).copied().unwrap_or(0);
+        let mut add = |value: Value, n: i64| {
+            let all = counts.entry(value).or_insert(0);
+            *all = all.checked_add(count.checked_mul(n)?)?;
+            Some(())
+        };
+        match part {
+            Part::Number(n) => found = found.plus(&LinearExpr::number(n), count)?,
+            Part::Sum(a, b, n) => {
+                add(a, 1)?;
+                add(b, n)?;
+            }
+            Part::Times(n, other) => add(other, n)?,
+            Part::Leaf => {
+                let leaf = leaves.iter().position(|leaf| *leaf == value)?;
+                found = found.plus(&LinearExpr::dim(leaf), count)?;
             }
         }
     }
-    let known = leaves.iter().position(|leaf| *leaf == value);
-    let leaf = known.unwrap_or(leaves.len());
-    if known.is_none() {
-        leaves.push(value);
-    }
-    Some(LinearExpr::dim(leaf))
+    Some(found)
 }
 
 /// What the branches around an op say of indices there: sums of values that lie in an interval.
@@ -165,21 +233,40 @@ impl Facts {
 
     /// Whether a condition holds; `None` if that depends on more.
     pub(crate) fn holds(&self, ir: &Ir, condition: Value) -> Option<bool> {
+        // What both ends of `and` and `or` say is found before they are.
+        let mut known: HashMap<Value, Option<bool>> = HashMap::new();
+        let mut work = vec![condition];
+        while let Some(value) = work.last().copied() {
+            let (parts, decides) = match (ir.def::<AndI>(value), ir.def::<OrI>(value)) {
+                (Some(both), _) => ([both.lhs, both.rhs], false),
+                (_, Some(either)) => ([either.lhs, either.rhs], true),
+                _ => {
+                    known.insert(value, self.compares(ir, value));
+                    work.pop();
+                    continue;
+                }
+            };
+            let missing = parts
+                .iter()
+                .copied()
+                .filter(|part| !known.contains_key(part));
+            let missing: Vec<Value> = missing.collect();
+            if missing.is_empty() {
+                let all = parts.map(|part| known[&part]);
+                let same = all[0].filter(|_| all[0] == all[1]);
+                let decided = all.contains(&Some(decides)).then_some(decides);
+                known.insert(value, decided.or(same));
+                work.pop();
+            } else {
+                work.extend(missing);
+            }
+        }
+        known.get(&condition).copied().flatten()
+    }
+
+    /// Whether a comparison holds.
+    fn compares(&self, ir: &Ir, condition: Value) -> Option<bool> {
         use CmpIPredicate as P;
-        if let Some(both) = ir.def::<AndI>(condition) {
-            let all = [self.holds(ir, both.lhs), self.holds(ir, both.rhs)];
-            return match all.contains(&Some(false)) {
-                true => Some(false),
-                false => Some(all[0]? && all[1]?),
-            };
-        }
-        if let Some(either) = ir.def::<OrI>(condition) {
-            let all = [self.holds(ir, either.lhs), self.holds(ir, either.rhs)];
-            return match all.contains(&Some(true)) {
-                true => Some(true),
-                false => Some(all[0]? || all[1]?),
-            };
-        }
         let compared = ir.def::<CmpI>(condition)?;
         let (a, b) = (self.range(ir, compared.lhs)?, self.range(ir, compared.rhs)?);
         // Whether the first one is less, as large, or more.
@@ -207,14 +294,17 @@ impl Facts {
 
     /// Adds that a condition holds, or that it does not.
     fn add(&mut self, ir: &Ir, condition: Value, holds: bool) {
-        if let Some(both) = ir.def::<AndI>(condition).filter(|_| holds) {
-            self.add(ir, both.lhs, holds);
-            self.add(ir, both.rhs, holds);
-        } else if let Some(either) = ir.def::<OrI>(condition).filter(|_| !holds) {
-            self.add(ir, either.lhs, holds);
-            self.add(ir, either.rhs, holds);
-        } else if let Some(compared) = ir.def::<CmpI>(condition) {
-            self.compared(ir, &compared, holds);
+        let (mut seen, mut work) = (HashSet::from([condition]), vec![condition]);
+        while let Some(condition) = work.pop() {
+            let both = ir.def::<AndI>(condition).filter(|_| holds);
+            let neither = ir.def::<OrI>(condition).filter(|_| !holds);
+            let parts = both.map(|op| [op.rhs, op.lhs]);
+            let parts = parts.or_else(|| neither.map(|op| [op.rhs, op.lhs]));
+            if let Some(parts) = parts {
+                work.extend(parts.into_iter().filter(|part| seen.insert(*part)));
+            } else if let Some(compared) = ir.def::<CmpI>(condition) {
+                self.compared(ir, &compared, holds);
+            }
         }
     }
 
@@ -242,11 +332,46 @@ impl Facts {
         Some(())
     }
 
+    /// The values of an index, as far as loops, arithmetic and these facts say. Where they
+    /// contradict each other, the place is never reached, and nothing is said.
+    pub fn range(&self, ir: &Ir, value: Value) -> Option<Interval> {
+        let facts = self;
+        let known = RefCell::default();
+        Look { ir, facts, known }.of(value)?.interval()
+    }
+
+    /// The values of a number or an index.
+    pub fn of(&self, ir: &Ir, index: OpFoldResult) -> Option<Interval> {
+        match index {
+            OpFoldResult::Number(n) => Some(Interval::point(n)),
+            OpFoldResult::Value(value) => self.range(ir, value),
+        }
+    }
+}
+
+/// How many values made of one another are looked through for the range of one; nothing is known of what stands deeper.
+const DEEPEST: usize = 200;
+
+/// One question for the values of an index: each leaf is looked at once.
+struct Look<'a> {
+    ir: &'a Ir,
+    facts: &'a Facts,
+    known: RefCell<Known>,
+}
+
+/// What is known of leaves by now, and how deep the one that is looked at stands.
+#[derive(Default)]
+struct Known {
+    of: HashMap<Value, Bounds>,
+    depth: usize,
+}
+
+impl Look<'_> {
     /// Bounds of a sum: those of its terms, and for each fact those of the sum as a multiple of
     /// the fact's and a rest.
-    fn bounds(&self, ir: &Ir, terms: &[(Value, i64)]) -> Bounds {
-        let mut all = self.by_terms(ir, terms);
-        for fact in &self.0 {
+    fn bounds(&self, terms: &[(Value, i64)]) -> Bounds {
+        let mut all = self.by_terms(terms);
+        for fact in &self.facts.0 {
             for (leaf, c) in &fact.terms {
                 let Some(n) = terms.iter().find(|(v, _)| v == leaf).map(|(_, n)| *n) else {
                     continue;
@@ -263,38 +388,65 @@ impl Facts {
                     }
                 }
                 rest.retain(|(_, n)| *n != 0);
-                let rest = self.by_terms(ir, &rest);
+                let rest = self.by_terms(&rest);
                 all = all.and(fact.range.times(times).plus(rest));
             }
         }
         all
     }
 
-    fn by_terms(&self, ir: &Ir, terms: &[(Value, i64)]) -> Bounds {
+    fn by_terms(&self, terms: &[(Value, i64)]) -> Bounds {
         terms.iter().fold(Bounds::point(0), |sum, (leaf, c)| {
-            sum.plus(self.leaf(ir, *leaf).times(*c))
+            sum.plus(self.leaf(*leaf).times(*c))
         })
     }
 
-    fn leaf(&self, ir: &Ir, value: Value) -> Bounds {
-        let clamped = self.clamped(ir, value).unwrap_or_default();
-        let known = leaf_range(ir, value, self).map_or(clamped, Bounds::from);
-        let alone = self.0.iter().filter_map(|fact| match fact.terms[..] {
+    /// The values of a leaf; nothing of what stands deeper than [`DEEPEST`].
+    fn leaf(&self, value: Value) -> Bounds {
+        let deep = {
+            let mut known = self.known.borrow_mut();
+            if let Some(found) = known.of.get(&value) {
+                return *found;
+            }
+            known.depth += 1;
+            known.depth > DEEPEST
+        };
+        let found = if deep {
+            Bounds::default()
+        } else {
+            self.found(value)
+        };
+        let mut known = self.known.borrow_mut();
+        known.depth -= 1;
+        if !deep {
+            known.of.insert(value, found);
+        }
+        found
+    }
+
+    fn found(&self, value: Value) -> Bounds {
+        let clamped = self.clamped(value).unwrap_or_default();
+        let known = self.leaf_range(value).map_or(clamped, Bounds::from);
+        let alone = self.facts.0.iter().filter_map(|fact| match fact.terms[..] {
             [(v, c)] if v == value => Some(fact.range.over(c)),
             _ => None,
         });
         alone.fold(known, Bounds::and)
     }
 
+    /// The values of an index.
+    fn of(&self, value: Value) -> Option<Bounds> {
+        let form = Form::of(self.ir, value)?;
+        let terms: Vec<(Value, i64)> = form.terms().collect();
+        let sum = self.bounds(&terms);
+        Some(sum.plus(Bounds::point(form.expr.constant)))
+    }
+
     /// What is known of the larger or smaller of two values.
-    fn clamped(&self, ir: &Ir, value: Value) -> Option<Bounds> {
+    fn clamped(&self, value: Value) -> Option<Bounds> {
+        let ir = self.ir;
         let op = ir.owner(value)?;
-        let of = |value: Value| {
-            let form = Form::of(ir, value)?;
-            let terms: Vec<(Value, i64)> = form.terms().collect();
-            let sum = self.bounds(ir, &terms);
-            Some(sum.plus(Bounds::point(form.expr.constant)))
-        };
+        let of = |value: Value| self.of(value);
         // The one bound is that of both, the other that of either.
         let both = |a: Option<i64>, b: Option<i64>, pick: fn(i64, i64) -> i64| Some(pick(a?, b?));
         let either = |a: Option<i64>, b: Option<i64>, pick: fn(i64, i64) -> i64| {
@@ -315,66 +467,71 @@ impl Facts {
         })
     }
 
-    /// The values of an index, as far as loops, arithmetic and these facts say. Where they
-    /// contradict each other, the place is never reached, and nothing is said.
-    pub fn range(&self, ir: &Ir, value: Value) -> Option<Interval> {
-        let form = Form::of(ir, value)?;
-        let terms: Vec<(Value, i64)> = form.terms().collect();
-        let sum = self.bounds(ir, &terms);
-        sum.plus(Bounds::point(form.expr.constant)).interval()
-    }
-
-    /// The values of a number or an index.
-    pub fn of(&self, ir: &Ir, index: OpFoldResult) -> Option<Interval> {
-        match index {
-            OpFoldResult::Number(n) => Some(Interval::point(n)),
-            OpFoldResult::Value(value) => self.range(ir, value),
+    fn leaf_range(&self, value: Value) -> Option<Interval> {
+        let ir = self.ir;
+        let range = |value: Value| self.of(value)?.interval();
+        let Some(op) = ir.owner(value) else {
+            let holder = ir.value_block(value).and_then(|b| ir.block_parent(b))?;
+            let counter = Counter::of(ir, holder).filter(|c| c.iv == value && c.trips > 0)?;
+            let steps = LinearExpr::term(0, counter.step).with_constant(counter.low);
+            return steps.range(&[counter.trips]);
+        };
+        if let Some(rest) = ir.get::<RemUI>(op) {
+            let n = ir.constant_int(rest.rhs).filter(|n| *n > 0)?;
+            // Between two multiples the rest grows with what it is of.
+            let all = range(rest.lhs).filter(|a| a.low >= 0 && a.low / n == a.high / n);
+            let all = all.map(|a| Interval::new(a.low % n, a.high % n));
+            return Some(all.unwrap_or(Interval::new(0, n - 1)));
         }
+        if let Some(quotient) = ir.get::<DivUI>(op) {
+            let n = ir.constant_int(quotient.rhs).filter(|n| *n > 0)?;
+            let a = range(quotient.lhs).filter(|a| a.low >= 0)?;
+            return Some(Interval::new(a.low / n, a.high / n));
+        }
+        let product: MulI = ir.get(op)?;
+        range(product.lhs)?.times(range(product.rhs)?)
     }
-}
-
-fn leaf_range(ir: &Ir, value: Value, facts: &Facts) -> Option<Interval> {
-    let range = |value: Value| facts.range(ir, value);
-    let Some(op) = ir.owner(value) else {
-        let holder = ir.value_block(value).and_then(|b| ir.block_parent(b))?;
-        let counter = Counter::of(ir, holder).filter(|c| c.iv == value && c.trips > 0)?;
-        let steps = LinearExpr::term(0, counter.step).with_constant(counter.low);
-        return steps.range(&[counter.trips]);
-    };
-    if let Some(rest) = ir.get::<RemUI>(op) {
-        let n = ir.constant_int(rest.rhs).filter(|n| *n > 0)?;
-        // Between two multiples the rest grows with what it is of.
-        let all = range(rest.lhs).filter(|a| a.low >= 0 && a.low / n == a.high / n);
-        let all = all.map(|a| Interval::new(a.low % n, a.high % n));
-        return Some(all.unwrap_or(Interval::new(0, n - 1)));
-    }
-    if let Some(quotient) = ir.get::<DivUI>(op) {
-        let n = ir.constant_int(quotient.rhs).filter(|n| *n > 0)?;
-        let a = range(quotient.lhs).filter(|a| a.low >= 0)?;
-        return Some(Interval::new(a.low / n, a.high / n));
-    }
-    let product: MulI = ir.get(op)?;
-    range(product.lhs)?.times(range(product.rhs)?)
 }
 
 /// How much a value grows with each step of an index by one, all else in `scope` standing still.
 pub fn growth(ir: &Ir, value: Value, iv: Value, scope: OpId) -> Option<i64> {
+    grows(ir, value, (iv, scope), &mut Still::default())
+}
+
+/// Which values stand still, as far as that is known, and how deep it is looked.
+#[derive(Default)]
+struct Still {
+    of: HashMap<Value, bool>,
+    depth: usize,
+}
+
+fn grows(ir: &Ir, value: Value, around: (Value, OpId), known: &mut Still) -> Option<i64> {
     let mut grows = 0;
     for (leaf, c) in Form::of(ir, value)?.terms() {
-        if leaf == iv {
+        if leaf == around.0 {
             grows = c;
-        } else if !stands_still(ir, leaf, iv, scope) {
+        } else if !stands_still(ir, leaf, around, known) {
             return None;
         }
     }
     Some(grows)
 }
 
-fn stands_still(ir: &Ir, value: Value, iv: Value, scope: OpId) -> bool {
-    match ir.owner(value) {
+fn stands_still(ir: &Ir, value: Value, around: (Value, OpId), known: &mut Still) -> bool {
+    let (_, scope) = around;
+    if let Some(still) = known.of.get(&value) {
+        return *still;
+    }
+    let still = match ir.owner(value) {
         Some(op) if ir.is_below(op, scope) => {
-            let still = |v: Value| growth(ir, v, iv, scope) == Some(0);
-            ir.is_pure(op) && ir.operands(op).all(still)
+            known.depth += 1;
+            let still = known.depth <= DEEPEST
+                && ir.is_pure(op)
+                && ir
+                    .operands(op)
+                    .all(|v| grows(ir, v, around, known) == Some(0));
+            known.depth -= 1;
+            still
         }
         Some(_) => true,
         // An argument of an inner region is none that stands still.
@@ -382,7 +539,9 @@ fn stands_still(ir: &Ir, value: Value, iv: Value, scope: OpId) -> bool {
             let holder = ir.value_block(value).and_then(|b| ir.block_parent(b));
             !holder.is_some_and(|holder| ir.is_below(holder, scope))
         }
-    }
+    };
+    known.of.insert(value, still);
+    still
 }
 
 /// Whether positions along one dimension of a large buffer, which has `size`, all lie inside of it:

@@ -122,12 +122,12 @@ pub(super) struct Total {
 
 impl Total {
     /// The sum of all.
-    pub fn sum(self) -> i64 {
+    pub(super) fn sum(self) -> i64 {
         self.above + self.below
     }
 
     /// The least and the largest sum of products with numbers from `low` to `high`.
-    pub fn products(self, (low, high): (i64, i64)) -> (i64, i64) {
+    pub(super) fn products(self, (low, high): (i64, i64)) -> (i64, i64) {
         let (above, below) = (self.above, self.below);
         let of = |a: i64, b: i64| {
             above

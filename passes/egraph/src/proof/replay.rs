@@ -62,8 +62,12 @@ pub fn replay(
         })?;
         run.names.insert(name.clone(), values);
     }
-    let mut steps = 0;
+    let (mut steps, mut done) = (0, false);
     for step in &proof.steps {
+        if std::mem::replace(&mut done, step.because == Because::Result) {
+            let error = Diagnostic::error("a step stands behind the result, which is the end");
+            return Err(error.at(step.loc));
+        }
         for line in &step.before {
             run.make(line)?;
         }

@@ -85,7 +85,8 @@ impl Attr {
     pub fn float(value: f64, ty: Type) -> Self {
         let value = match ty.get::<FloatType>() {
             Some(FloatType::F32) => f64::from(value as f32),
-            _ => value,
+            Some(FloatType::F64) | None => value,
+            Some(narrow) => float_value(float_bits(value, *narrow), *narrow),
         };
         Self::new(FloatAttr {
             bits: value.to_bits(),

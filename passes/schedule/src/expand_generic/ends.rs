@@ -128,10 +128,9 @@ fn shorten(
         outputs: given(&nest.outputs),
         indexing_maps: maps.iter().map(renamed).collect(),
         iterator_types: left.iter().map(of_left).collect(),
-        sizes: nest
-            .sizes
-            .as_ref()
-            .map(|sizes| left.iter().map(|d| sizes[*d]).collect()),
+        // What an iterator that is gone moved may be longer than what is left of it.
+        sizes: (nest.sizes.is_some() || left.len() < rank)
+            .then(|| left.iter().map(|d| domain[*d]).collect()),
         ..nest
     };
     ir.detach_region(made.body);

@@ -304,6 +304,11 @@ pub(super) fn border(
     Ok(border)
 }
 
+/// Whether less than a block of a unit is computed somewhere along a dimension: one that may be computed again sticks out there, too.
+pub(super) fn is_short(borders: &[Border], (t, block): (usize, i64)) -> bool {
+    borders.iter().any(|border| border.inside[t].1 < block)
+}
+
 /// The dimension of a tile that counts a dimension of the source, of those that move in it, and where in the source
 /// each of the interleaved sequences begins that it counts.
 fn along_one(tile: &Tile, free: &[usize]) -> Option<(usize, impl Iterator<Item = i64> + Clone)> {

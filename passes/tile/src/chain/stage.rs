@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tir::{AffineExpr, Ir, Value};
 
-use super::border::{Border, Filling, Origins, border};
+use super::border::{Border, Filling, Origins, border, is_short};
 use super::forms::{Cuts, Forms};
 use super::plans::Known;
 use super::reach::{Within, outside, part, within};
@@ -400,6 +400,8 @@ impl Context<'_> {
         if (0..tile.dims.len()).any(wider) {
             return Err(No::Never("blocks of a unit reach beyond a part"));
         }
+        let whole_blocks = block.filter(|block| !again || is_short(&borders, *block));
+        let rank = block.map_or(0, |(t, _)| tile.dims.len() - t);
         let mut producers = Vec::new();
         for border in &borders {
             for (which, maker) in makers.iter().enumerate() {
@@ -440,8 +442,8 @@ impl Context<'_> {
                         cut,
                         again,
                         divided: false,
-                        // Where the last block may be computed again, nothing sticks out.
-                        rows: block.filter(|_| !again).map_or(1, |(_, size)| size),
+                        rows: whole_blocks.map_or(1, |(_, size)| size),
+                        rank,
                         turns: ring.map(|ring| ring.dim),
                     };
                     let forms = Forms {

@@ -169,10 +169,18 @@ impl Emit<'_> {
             }
         }
         maps.push(out_map);
+        // What counts no dimension alone, as a window without weights, has its range from nowhere else.
+        let alone = |d: usize| {
+            let mut places = maps.iter().flat_map(|map| &map.exprs);
+            places.any(|at| *at == AffineExpr::Dim(d))
+        };
+        let points = |own: &Vec<usize>| own.iter().map(|d| self.plan.space.block[*d]).product();
+        let sizes = !(0..dims.len()).all(alone);
+        let sizes = sizes.then(|| dims.iter().map(points).collect());
         let nest = Nest {
             maps,
             kinds: iterators(parallel, dims.len() - parallel),
-            sizes: None,
+            sizes,
             combine,
             body: copy_body(b, step.body),
         };

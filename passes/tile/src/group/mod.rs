@@ -163,6 +163,8 @@ pub struct Slot {
     /// What is computed along the first dimension of a unit is so in multiples of so many points: what lies
     /// behind them is filled by others.
     pub rows: i64,
+    /// Along which dimension that is: how many the unit's result has.
+    pub rank: usize,
     /// The dimension along which rows stay from one trip to the next, in the place of the oldest: blocks have one row there, as
     /// more could reach beyond the last place.
     pub turns: Option<usize>,

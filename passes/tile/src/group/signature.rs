@@ -191,6 +191,7 @@ impl Signature {
             again,
             divided,
             rows,
+            rank,
             turns,
             cut,
         } = slot;
@@ -199,6 +200,7 @@ impl Signature {
         self.flag(*again);
         self.flag(*divided);
         self.number(*rows);
+        self.count(*rank);
         self.optional(turns.map(|dim| dim as i64));
         self.count(cut.len());
         for Cut { start, sizes } in cut {

@@ -13,7 +13,7 @@ use super::peel::Peel;
 use super::places::held_in;
 use super::quicker::needed;
 use super::{Nearest, Target};
-use crate::group::{Group, Input, Step};
+use crate::group::{Group, Input, Slot, Step};
 use crate::matching::{Assignment, Behaviour, By, Candidate, Joined, Mismatch};
 use crate::scalar::Scalar;
 
@@ -234,7 +234,7 @@ pub(super) fn candidates(
     let mut known: Option<(Vec<Joined>, Vec<StepWays>)> = None;
     // Of what is computed into a tile, the unit's result is the last dimensions.
     let places = group.into.as_ref().map(|_| group.out.as_projection());
-    let rows = group.into.as_ref().map_or(1, |slot| slot.rows);
+    let rows = group.into.as_ref().filter(|slot| slot.rows > 1);
     let in_slot = |order: &[Vec<usize>]| match &places {
         Some(places) => places.as_ref().is_some_and(|places| {
             let last = places.iter().rev().zip(order.iter().rev());
@@ -246,7 +246,9 @@ pub(super) fn candidates(
         let order = out_order(target, assignment).filter(|order| in_slot(order))?;
         let result = target.called(assignment)?.result();
         let short = matches!(assignment.by, By::Vector(_)) && result.len() < 2;
-        if rows > 1 && (short || result.first() != Some(&rows)) {
+        let other =
+            |slot: &&Slot| result.len() != slot.rank || result.first() != Some(&slot.rows) || short;
+        if rows.filter(other).is_some() {
             return None;
         }
         let held = held_in(target, main, assignment)?;

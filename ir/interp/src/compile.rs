@@ -26,7 +26,7 @@ use crate::scalar::{Kind, Scalar};
 use crate::work::computes;
 
 /// How deep regions may nest: lowering recurses.
-const NESTING: u32 = 120;
+const NESTING: u32 = 200;
 
 /// Turns the ops of a function into instructions.
 ///

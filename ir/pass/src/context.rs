@@ -16,6 +16,20 @@ use crate::symbols::{SymbolInfo, SymbolScope};
 /// What a pass gives: nothing, or errors.
 pub type PassResult = Result<(), Vec<Diagnostic>>;
 
+/// Whether the value of an option is as large as it must be.
+///
+/// # Errors
+/// If it is less: what it is, and what is expected.
+pub fn at_least(option: &str, value: i64, least: i64) -> PassResult {
+    match value < least {
+        true => {
+            let text = format!("has {option}={value}, expected at least {least}");
+            Err(vec![Diagnostic::error(text)])
+        }
+        false => Ok(()),
+    }
+}
+
 /// What surrounds an isolated op while passes run on it.
 #[derive(Clone, Default)]
 pub(crate) struct Surroundings {

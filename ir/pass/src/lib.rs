@@ -24,7 +24,7 @@ mod symbols;
 mod text;
 
 pub use analysis::Analysis;
-pub use context::{PassCx, PassResult};
+pub use context::{PassCx, PassResult, at_least};
 pub use manager::PassManager;
 pub use memo::Memo;
 pub use options::{OptionInfo, OptionValue, PassOptions, option_text, read_option};

@@ -20,7 +20,7 @@ pass! {
     /// infinity or NaN in one group makes NaN of the others that it is joined with; a remark names
     /// such convolutions.
     pub struct JoinGroups = "join-groups" on "func.func" {
-        /// Which convolutions: `exact` takes those of integers, where nothing changes; `all` those of
+        /// Which convolutions: `exact`, and `best` here, takes those of integers, where nothing changes; `all` those of
         /// floats too; `none` does nothing.
         pub groups: String = "exact".to_string(),
     }
@@ -33,14 +33,17 @@ impl Pass for JoinGroups {
     }
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         let floats = match self.groups.as_str() {
-            "exact" => false,
+            // What is cheapest of floats is found where tiles are.
+            "exact" | "best" => false,
             "all" => true,
             "none" => {
                 cx.unchanged();
                 return Ok(());
             }
             other => {
-                let error = format!("has groups={other}, expected exact, all or none");
+                let error = format!(
+                    "joins groups of convolutions by '{other}', expected best, exact, all or none"
+                );
                 return Err(vec![Diagnostic::error(error)]);
             }
         };

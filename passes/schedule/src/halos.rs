@@ -6,6 +6,7 @@
 //! *Invariants.* Only transfers use the buffer. Those that read beyond its ends all fill with one constant what lies there, and
 //! the border is of that; those that write lie inside, so the border stays.
 
+use tir::pass::at_least;
 use tir::{
     At, Attr, Builder, DYNAMIC, Failure, Ir, Layout, MemRefType, OpId, Pass, PassCx, PassResult,
     Type, Value, pass,
@@ -34,6 +35,7 @@ pass! {
 
 impl Pass for StoreHalos {
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        at_least("growth", self.growth, 0)?;
         let mut done = 0;
         let all = ir.walk_ids().into_iter();
         let buffers: Vec<OpId> = all.filter(|op| ir.is::<Alloc>(*op)).collect();

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use tir::pass::at_least;
 use tir::remarks::{QUEUE_FULL, SPLIT_TRANSFER, UNUSED_SPACE, UNUSED_UNIT};
 use tir::{
     Diagnostic, Failure, Ir, MemRefType, OpId, OpRef, Pass, PassCx, PassResult, SymbolTable, pass,
@@ -217,12 +218,16 @@ passes! {
         cx.count("loops split among units", units);
         Ok(())
     };
-    MultiBuffer |self, ir, _cx, info| one(self.apply(ir, info));
+    MultiBuffer |self, ir, _cx, info| {
+        at_least("depth", self.depth, 1)?;
+        one(self.apply(ir, info))
+    };
     InsertDma |self, ir, cx, info| {
         one(self.apply(ir, info))?.into_iter().for_each(|remark| say(cx, remark));
         Ok(())
     };
     ScheduleTransfers |self, ir, cx, info| {
+        at_least("depth", self.depth, 1)?;
         let schedule = Schedule {
             depth: self.depth,
             ring: self.ring,
@@ -449,6 +454,10 @@ impl Pass for ExpandGeneric {
         Ok(())
     }
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        at_least("vector-bytes", self.vector_bytes, 0)?;
+        at_least("registers", self.registers, 0)?;
+        at_least("masked-bytes", self.masked_bytes, 0)?;
+        at_least("unroll", self.unroll, 0)?;
         let target = cx.outer::<TargetProcessor>().filter(|_| self.processor);
         let registers = match target.as_ref().and_then(|target| target.0.as_ref()) {
             Some(processor) => Registers {
@@ -496,6 +505,7 @@ impl Pass for FindParallel {
 
 impl Pass for SplitNests {
     fn run(&self, module: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        at_least("pieces", self.pieces, 1)?;
         let done = crate::split_nests::split(module, self.least, self.pieces);
         let [all, split] = done.work;
         cx.count("functions of a range", done.functions);

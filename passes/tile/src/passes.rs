@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tir::pass::Memo;
+use tir::pass::{Memo, at_least};
 use tir::workload::Workload;
 use tir::{Attr, Diagnostic, Ir, Loc, Name, Pass, PassCx, PassOptions, PassResult, pass};
 use tir_accel::bounds::Bounds;
@@ -145,18 +145,9 @@ impl Tile {
     /// # Errors
     /// The first that is none, and what is expected.
     pub fn check(&self) -> PassResult {
-        let least = |what: &str, value: i64| {
-            let text = format!("has {what}={value}, expected at least 1");
-            match value < 1 {
-                true => Err(vec![Diagnostic::error(text)]),
-                false => Ok(()),
-            }
-        };
-        least("depth", self.depth)?;
-        least(
-            "max-stages",
-            i64::try_from(self.max_stages).unwrap_or(i64::MAX),
-        )?;
+        at_least("depth", self.depth, 1)?;
+        let stages = i64::try_from(self.max_stages).unwrap_or(i64::MAX);
+        at_least("max-stages", stages, 1)?;
         self.join()?;
         self.limits()?;
         Ok(())

@@ -78,6 +78,9 @@ pub struct Tap {
     pub weight: f32,
 }
 
+/// The most elements of a dimension of a result: what each is made of is kept.
+const LONGEST: i64 = 1 << 24;
+
 impl Resize {
     /// What each element of a dimension of the result is made of; `None` where the dimension stays
     /// as it is.
@@ -145,6 +148,13 @@ impl Verify for Resize {
         let empty = |(from, to): (&i64, &i64)| *from == 0 && *to != 0;
         if !fits || shape.iter().zip(sizes).any(empty) {
             return Err(format!("makes {to} of {}", op.ir.ty(self.x)).into());
+        }
+        let resized = shape.iter().zip(sizes).filter(|(from, to)| from != to);
+        if let Some((from, to)) = resized.into_iter().find(|(_, to)| **to > LONGEST) {
+            let text = format!(
+                "makes {to} elements of {from} along a dimension, expected at most {LONGEST}"
+            );
+            return Err(text.into());
         }
         let stored = Layout::of(op.ir.ty(self.x));
         if stored != Layout::of(to) {

@@ -74,11 +74,19 @@ fn max_pool(pool: MaxPool, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Declin
     Ok(())
 }
 
+/// The most rows or columns of windows of a mean, and the most windows: how many elements each has is kept.
+const LONGEST: i64 = 1 << 24;
+const MOST: i64 = 1 << 28;
+
 fn avg_pool(pool: AvgPool, op: OpId, rw: &mut Rewriter<'_>) -> Result<(), Decline> {
     let windows = pool.windows(rw.op(op))?;
     let result = rw.result(op, 0);
     let ty = rw.ty(result);
     let ([_, _, height, width], elem) = ranked::<4>(rw, result)?;
+    if height.max(width) > LONGEST || height.saturating_mul(width) > MOST {
+        let text = format!("makes means of {height} by {width} windows, expected at most {MOST}");
+        return Err(text.into());
+    }
     let count = |window: &Window, size: i64| -> Vec<usize> {
         (0..size)
             .map(|at| window.count(at, pool.count_include_pad))

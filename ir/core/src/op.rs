@@ -61,8 +61,6 @@ traits! {
     GraphRegion = 14;
     /// A terminator that hands its operands to the op around it.
     ReturnLike = 15;
-    /// Work that runs on after the op: what it reads and writes is in use until waited for.
-    Asynchronous = 16;
     /// May stop the program for some operands (a division by zero), so it must not run where it
     /// would not have run.
     MayStop = 17;

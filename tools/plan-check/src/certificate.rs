@@ -9,7 +9,7 @@ use crate::{Fault, Limits, Malformed, limit};
 /// What a certificate that holds shows of a space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// The bound in bytes: buffers of this sum live at one time, or one must end there.
+    /// The bound in bytes: buffers of this sum, as they are aligned, live at one time, or one must end there.
     Bound(u64),
     /// Buffers of `live` bytes live at one time; that no plan is lower than `bound` is what a search says, which is not
     /// repeated here.
@@ -142,6 +142,7 @@ fn judge(
         }
         let (line, bound) = section.bound.unwrap_or_default();
         let (mut sum, mut seen) = (0u128, HashSet::new());
+        let mut listed: Vec<(u64, u64)> = Vec::new();
         if section.by == Some(By::Place) {
             let bank = limit(&limits.banks, section.space, names.len() == 1);
             let live = lowest_of(rows, section, bank)?;
@@ -179,13 +180,21 @@ fn judge(
                 return Err(fault(line, format!("buffer '{id}' is counted twice")));
             }
             sum += u128::from(bytes);
+            listed.push((bytes, row.align));
         }
-        let live = u64::try_from(sum).unwrap_or(u64::MAX);
+        let sum = u64::try_from(sum).unwrap_or(u64::MAX);
+        let live = sum.max(stacked(&listed));
         let one = match (section.by, live >= bound) {
             (Some(By::Search), _) => Shown::Search { bound, live },
             (_, true) => Shown::Bound(bound),
             (_, false) => {
-                let message = format!("the buffers have {live} bytes together, less than {bound}");
+                let aligned = if live > sum {
+                    ", as they are aligned"
+                } else {
+                    ""
+                };
+                let message =
+                    format!("the buffers have {live} bytes together{aligned}, less than {bound}");
                 return Err(fault(line, message));
             }
         };
@@ -201,6 +210,25 @@ fn judge(
         }),
         None => Ok(shown),
     }
+}
+
+/// Where the highest of buffers of these sizes and alignments ends at the lowest if no two share a byte: each begins at a multiple of
+/// the smallest alignment, so the next one above it begins at a multiple behind its end. Whichever is the highest, its end is not
+/// rounded; that which would be rounded most is the best for it.
+fn stacked(buffers: &[(u64, u64)]) -> u64 {
+    let step = buffers
+        .iter()
+        .map(|(_, align)| *align)
+        .min()
+        .unwrap_or(1)
+        .max(1);
+    let (mut all, mut most) = (0u64, 0u64);
+    for (size, _) in buffers.iter().filter(|(size, _)| *size > 0) {
+        let rest = (step - size % step) % step;
+        all = all.saturating_add(size.saturating_add(rest));
+        most = most.max(rest);
+    }
+    all - most
 }
 
 /// The lowest that the highest buffer of a section may end, by where each must lie.

@@ -42,8 +42,12 @@ pub(crate) fn planned(
         && shared.is_none();
     let set = live_set(&found.certificate);
     let when = set.time.map_or(String::new(), |t| format!(" at time {t}"));
+    let aligned = match set.height > set.bytes {
+        true => format!(", {} as they are aligned", set.height),
+        false => String::new(),
+    };
     let live = format!(
-        "{} buffers of {} bytes live{when}",
+        "{} buffers of {} bytes live{when}{aligned}",
         set.members.len(),
         set.bytes
     );

@@ -181,7 +181,6 @@ attr_enum! {
 #[op(
     "accel.dma_start",
     StrictAttributes,
-    Asynchronous,
     results(token),
     infer,
     effects,

@@ -1,5 +1,8 @@
 //! What no plan can be lower than: the largest set of buffers that must lie side by side.
 
+use std::collections::BTreeSet;
+
+use crate::plan::align_up;
 use crate::problem::{Live, Problem};
 
 /// A set of buffers that all interfere with each other.
@@ -7,6 +10,9 @@ use crate::problem::{Live, Problem};
 pub struct LiveSet {
     /// Sum of their sizes: a lower bound for every plan, exact or not.
     pub bytes: u64,
+    /// Where the highest of them ends at the lowest: with the sizes of all but one rounded up to what their offsets are multiples
+    /// of, the smallest of their alignments. A lower bound that is no less than `bytes`.
+    pub height: u64,
     /// When they live, if live intervals are known.
     pub time: Option<u64>,
     /// The buffers, largest first.
@@ -26,18 +32,54 @@ impl Problem {
     /// that live at one time), else the heaviest clique that a search of
     /// [`NODE_LIMIT`] nodes finds.
     pub fn largest_live_set(&self) -> &LiveSet {
-        self.bound.get_or_init(|| {
-            let mut set = match &self.joined {
-                Some(lives) => self.peak(lives),
-                None => self.heaviest_clique(NODE_LIMIT),
-            };
-            set.members
-                .sort_by_key(|&i| (std::cmp::Reverse(self.buffers[i].size), i));
-            set
+        self.bound.get_or_init(|| match &self.joined {
+            Some(lives) => self.peak(lives, 1),
+            None => self.heaviest_clique(NODE_LIMIT),
         })
     }
 
-    fn peak(&self, lives: &[Live]) -> LiveSet {
+    /// The live set that no plan can be lower than: the largest one, or another one that needs more for the alignments of its
+    /// buffers.
+    pub fn tallest_live_set(&self) -> &LiveSet {
+        let largest = self.largest_live_set();
+        let tallest = self.tallest.get_or_init(|| {
+            let lives = self.joined.as_ref()?;
+            // Of those that are aligned to as much or more, for each alignment there is.
+            let held = self.buffers.iter().filter(|b| b.size > 0);
+            let aligns: BTreeSet<u64> = held.map(|b| b.align).filter(|align| *align > 1).collect();
+            let sets = aligns.into_iter().map(|align| self.peak(lives, align));
+            sets.reduce(|a, b| if b.height > a.height { b } else { a })
+                .filter(|set| set.height > largest.height)
+        });
+        tallest.as_ref().unwrap_or(largest)
+    }
+
+    /// Where the highest of buffers that all interfere ends at the lowest: below each other one lies a multiple of the
+    /// smallest alignment, so of all but the highest the sizes are rounded up to that, and the highest may be any.
+    fn height(&self, members: &[usize]) -> u64 {
+        let each = || members.iter().map(|&i| &self.buffers[i]);
+        let align = each().map(|b| b.align).min().unwrap_or(1);
+        let whole = |size: u64| align_up(size, align);
+        let all: u64 = each().map(|b| whole(b.size)).sum();
+        let spared = each().map(|b| whole(b.size) - b.size).max();
+        all - spared.unwrap_or(0)
+    }
+
+    /// A set of which it is known who is in it.
+    fn live_set(&self, mut members: Vec<usize>, time: Option<u64>, exact: bool) -> LiveSet {
+        members.retain(|&i| self.buffers[i].size > 0);
+        members.sort_by_key(|&i| (std::cmp::Reverse(self.buffers[i].size), i));
+        LiveSet {
+            bytes: members.iter().map(|&i| self.buffers[i].size).sum(),
+            height: self.height(&members),
+            time,
+            members,
+            exact,
+        }
+    }
+
+    /// The set that is largest at one time of buffers that are aligned to `unit` or more, with sizes rounded up to multiples of it.
+    fn peak(&self, lives: &[Live], unit: u64) -> LiveSet {
         // Ends before starts at equal times: intervals are half-open.
         let mut events: Vec<(u64, bool, usize)> = Vec::new();
         for (i, live) in lives.iter().enumerate() {
@@ -48,21 +90,22 @@ impl Problem {
         events.sort_unstable();
         let (mut now, mut best, mut at) = (0, 0, None);
         for (time, starts, i) in events {
-            let size = self.buffers[i].size;
+            let buffer = &self.buffers[i];
+            let counts = buffer.align >= unit;
+            let size = if counts {
+                align_up(buffer.size, unit)
+            } else {
+                0
+            };
             now = if starts { now + size } else { now - size };
             if starts && now > best {
                 (best, at) = (now, Some(time));
             }
         }
         let live = |&i: &usize| at.is_some_and(|t| lives[i].iter().any(|l| l.contains(&t)));
-        let held = |&i: &usize| self.buffers[i].size > 0;
-        let members = (0..lives.len()).filter(live).filter(held).collect();
-        LiveSet {
-            bytes: best,
-            time: at,
-            members,
-            exact: true,
-        }
+        let counts = |&i: &usize| self.buffers[i].align >= unit;
+        let members = (0..lives.len()).filter(live).filter(counts);
+        self.live_set(members.collect(), at, true)
     }
 
     /// Branch and bound over the vertices that can still extend the clique, heaviest first. A
@@ -82,12 +125,8 @@ impl Problem {
             search.greedy(first, &order);
         }
         let complete = search.extend(&order, &mut Vec::new(), 0);
-        LiveSet {
-            bytes: search.bytes,
-            time: None,
-            members: search.best,
-            exact: complete,
-        }
+        let members = std::mem::take(&mut search.best);
+        self.live_set(members, None, complete)
     }
 }
 

@@ -64,7 +64,7 @@ impl Order {
         };
         let size = |i: usize| problem.buffers[i].size;
         let crowds = (self == Order::Tight).then(|| problem.crowds()).flatten();
-        let bound = problem.largest_live_set().bytes;
+        let bound = problem.tallest_live_set().height;
         let crowded = |i: usize| {
             let crowd = crowds.as_ref().map_or(0, |crowds| crowds[i]);
             Reverse(tight(u128::from(size(i)), crowd, bound, 100))

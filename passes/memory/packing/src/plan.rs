@@ -14,9 +14,9 @@ pub struct Plan {
     pub offsets: Vec<u64>,
     /// End of the highest buffer.
     pub height: u64,
-    /// What no plan can be lower than.
+    /// The largest live set, which no plan can be lower than.
     pub lower_bound: LiveSet,
-    /// What a search showed that no plan can be lower than, if that is more.
+    /// What no plan can be lower than for alignments, or by what a search showed, if that is more.
     pub proved: u64,
     /// The planner that made it.
     pub method: String,
@@ -49,7 +49,7 @@ impl Plan {
         Plan {
             offsets,
             height,
-            proved: lower_bound.bytes,
+            proved: problem.tallest_live_set().height,
             lower_bound,
             method: method.to_string(),
             partitions,
@@ -80,6 +80,8 @@ pub struct DoesNotFit {
     pub capacity: u64,
     /// Bytes of the largest live set. If this is more than the capacity, no plan fits.
     pub peak: u64,
+    /// What no plan can be lower than as buffers are aligned, if that is more.
+    pub aligned: u64,
     /// When that set lives, if live intervals are known.
     pub peak_time: Option<u64>,
     /// Its buffers and their sizes, largest first.
@@ -98,7 +100,13 @@ impl fmt::Display for DoesNotFit {
             Some(time) => write!(f, " at time {time}")?,
             None => write!(f, " at the same time")?,
         }
-        if self.peak <= self.capacity {
+        if self.peak <= self.capacity && self.aligned > self.capacity {
+            let aligned = self.aligned;
+            write!(
+                f,
+                " (these would fit, but for their alignment: no plan ends below {aligned})"
+            )?;
+        } else if self.peak <= self.capacity {
             write!(f, " (these would fit: the plan has gaps)")?;
         }
         write!(f, ", held by")?;
@@ -200,6 +208,7 @@ pub fn plan_with(
         needed: best.height,
         capacity,
         peak: peak.bytes,
+        aligned: problem.tallest_live_set().height,
         peak_time: peak.time,
         holders: holders.map(|b| (b.name.clone(), b.size)).collect(),
     }))

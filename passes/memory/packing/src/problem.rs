@@ -52,6 +52,7 @@ pub struct Problem {
     pub(crate) joined: Option<Vec<Live>>,
     pub(crate) graph: OnceLock<Interference>,
     pub(crate) bound: OnceLock<LiveSet>,
+    pub(crate) tallest: OnceLock<Option<LiveSet>>,
 }
 
 /// Why buffers are no problem that can be packed.
@@ -116,6 +117,7 @@ impl Problem {
             joined: Some(joined),
             graph: OnceLock::new(),
             bound: OnceLock::new(),
+            tallest: OnceLock::new(),
         })
     }
 
@@ -146,6 +148,7 @@ impl Problem {
             joined: None,
             graph: OnceLock::from(graph),
             bound: OnceLock::new(),
+            tallest: OnceLock::new(),
         })
     }
 

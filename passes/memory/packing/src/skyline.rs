@@ -44,7 +44,7 @@ impl First {
 
     /// The buffers that hold bytes at any time, in this order.
     fn order(self, problem: &Problem, crowds: &[u64], lives: &[Live]) -> Vec<usize> {
-        let bound = problem.largest_live_set().bytes;
+        let bound = problem.tallest_live_set().height;
         let held = |&i: &usize| problem.buffers[i].size > 0 && !lives[i].is_empty();
         let mut order: Vec<usize> = (0..lives.len()).filter(held).collect();
         order.sort_by_cached_key(|&i| {

@@ -67,7 +67,8 @@ impl Default for Options {
 /// Why no plan is lower.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Certificate {
-    /// These buffers all interfere with each other: whoever adds up their sizes has checked it.
+    /// These buffers all interfere with each other: whoever adds up their sizes, rounded up to the smallest of their alignments for all
+    /// but one, has checked it.
     LiveSet(LiveSet),
     /// A complete search found no plan that is a byte lower than the bound, in so many nodes: only another
     /// search can check it. The live set is what can be checked at once.
@@ -120,11 +121,11 @@ const HALVED: usize = 5;
 
 /// Finds a low plan; see [`Options`]. Planners that look at all pairs are left out of large problems.
 pub fn solve(problem: &Problem, options: &Options) -> Solution {
-    let set = problem.largest_live_set().clone();
+    let set = problem.tallest_live_set().clone();
     let mut portfolio = Portfolio {
         problem,
         options,
-        bound: set.bytes,
+        bound: set.height,
         proof: None,
         best: None,
         steps: 0,

@@ -32,7 +32,7 @@ pub use route::RouteInfo;
 pub use token::{SemaphoreType, Token, token};
 
 /// Attribute of what makes a tensor or a buffer in near memory: how many slots it is to have, one for each
-/// iteration that is in flight.
+/// iteration that is in flight; behind `multi-buffer`, how many it has along its first dimension.
 pub const DEPTH: &str = "accel.depth";
 
 /// Attribute of a nest on tiles: the engine or the vector capability that it is meant for, where others could

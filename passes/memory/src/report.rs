@@ -10,7 +10,7 @@
 
 mod text;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
 use tir::interfaces::Loop;
@@ -44,6 +44,10 @@ pub struct Report {
     pub op: OpId,
     /// Bytes that live then.
     pub live: u64,
+    /// Bytes that these take at the least as they are aligned.
+    pub aligned: u64,
+    /// Bytes of arguments and constants, of far memory: from there nothing can go farther away.
+    pub given: Option<u64>,
     /// The buffers that live then, the largest first.
     pub holders: Vec<Holder>,
     /// What would help, each with those before it.
@@ -118,16 +122,16 @@ pub enum What {
     },
 }
 
-/// A report of each space that has buffers, but for the far one.
+/// A report of each space that has buffers, far memory last.
 ///
 /// Errors: live ranges are not known ([`liveness`]), or a space is none of the machine's.
 pub fn reports(ir: &Ir, machine: &MachineInfo) -> Result<Vec<Report>, Diagnostic> {
     let far = machine.far().map(|s| s.name);
     let mut reports = Vec::new();
-    for (space, buffers) in liveness(ir, machine)? {
-        if Some(space) == far {
-            continue;
-        }
+    let (last, spaces): (Vec<_>, Vec<_>) = liveness(ir, machine)?
+        .into_iter()
+        .partition(|(space, _)| Some(*space) == far);
+    for (space, buffers) in spaces.into_iter().chain(last) {
         let capacity = machine.space(space).map(|s| s.bytes);
         let capacity = capacity.ok_or_else(|| {
             Diagnostic::error(format!(
@@ -136,13 +140,71 @@ pub fn reports(ir: &Ir, machine: &MachineInfo) -> Result<Vec<Report>, Diagnostic
         })?;
         let capacity = u64::try_from(capacity).unwrap_or(0);
         let height = planned(&buffers)?.plan.height;
-        reports.extend(report(ir, (space, capacity), &buffers, height)?);
+        if Some(space) == far {
+            // There is no memory farther away.
+            let found = full(ir, (space, capacity), &buffers, height)?;
+            let given = Some(given(ir, space));
+            reports.extend(found.map(|found| Report { given, ..found }));
+        } else {
+            reports.extend(report(ir, (space, capacity), &buffers, height)?);
+        }
     }
     Ok(reports)
 }
 
 /// The report of a space of which the lowest plan is known; `None` if nothing ever lives there.
 pub(crate) fn report(
+    ir: &Ir,
+    space: (Name, u64),
+    buffers: &[Buffer],
+    height: u64,
+) -> Result<Option<Report>, Diagnostic> {
+    let Some(mut found) = full(ir, space, buffers, height)? else {
+        return Ok(None);
+    };
+    found.changes = changes(ir, buffers, found.capacity, height)?;
+    Ok(Some(found))
+}
+
+/// Bytes of a function's arguments in a space, and of the constants that it uses there.
+fn given(ir: &Ir, space: Name) -> u64 {
+    let entry = ir
+        .regions(ir.root())
+        .next()
+        .and_then(|region| ir.entry(region));
+    let args = entry.into_iter().flat_map(|block| ir.args(block));
+    let constant = |op: &OpId| {
+        let all = ir
+            .results(*op)
+            .next()
+            .map_or(Vec::new(), |v| origins(ir, v));
+        matches!(all[..], [Origin::Global(_)])
+    };
+    let mut seen: HashSet<Vec<Origin>> = HashSet::new();
+    let ops = ir.walk_ids().into_iter();
+    let constants = ops.filter(|op| ir.operands(*op).len() == 0 && constant(op));
+    let constants = constants.map(|op| ir.result(op, 0));
+    let constants = constants.filter(|value| seen.insert(origins(ir, *value)));
+    let here = |value: &Value| {
+        let ty = ir.ty(*value).get::<MemRefType>();
+        ty.is_some_and(|ty| ty.space_name().is_none_or(|named| named == space))
+    };
+    let bytes = |value: Value| {
+        let ty = ir.ty(value);
+        let bytes = ty
+            .elements()
+            .zip(ty.bytes())
+            .map(|(n, b)| n.saturating_mul(b));
+        bytes
+            .and_then(|bytes| u64::try_from(bytes).ok())
+            .unwrap_or(0)
+    };
+    let all = args.collect::<Vec<Value>>().into_iter().chain(constants);
+    all.filter(here).map(bytes).fold(0, u64::saturating_add)
+}
+
+/// The same without what would help.
+fn full(
     ir: &Ir,
     (space, capacity): (Name, u64),
     buffers: &[Buffer],
@@ -171,8 +233,10 @@ pub(crate) fn report(
         bound: bound.proved.max(bound.lower_bound.bytes),
         op: moment.op,
         live: moment.bytes,
+        aligned: moment.aligned,
+        given: None,
         holders: holders.collect(),
-        changes: changes(ir, buffers, capacity, height)?,
+        changes: Vec::new(),
     }))
 }
 
@@ -244,6 +308,7 @@ fn content(ir: &Ir, buffer: &Buffer) -> Content {
 struct Moment {
     op: OpId,
     bytes: u64,
+    aligned: u64,
     members: Vec<usize>,
     /// When each op begins, and the time behind it and what is in its regions.
     times: HashMap<OpId, Range<u64>>,
@@ -285,6 +350,7 @@ impl Moment {
         Ok(Some(Self {
             op,
             bytes: set.bytes,
+            aligned: set.height,
             members: set.members.clone(),
             times,
         }))
@@ -426,27 +492,28 @@ fn changes(
         let Some(moment) = Moment::of(ir, &now)? else {
             break;
         };
-        let mut best: Option<((u64, u64), Change, Vec<Buffer>)> = None;
+        let mut best: Option<([u64; 3], Change, Vec<Buffer>)> = None;
         for (what, i, trial) in trials(ir, &now, &moment, &stays) {
             let lower = planned(&trial)?.plan.height;
             let moved = match what {
                 What::Gap { moved, .. } => moved.unwrap_or(u64::MAX),
                 What::Slots(_) => 0,
             };
-            if best
-                .as_ref()
-                .is_none_or(|(known, ..)| (lower, moved) < *known)
-            {
+            // Of what makes the space do, the mildest; else what takes most away.
+            let enough = if fits { 0 } else { capacity };
+            let given_up = now[i].bytes.saturating_sub(trial[i].bytes);
+            let key = [lower.max(enough), moved, given_up];
+            if best.as_ref().is_none_or(|(known, ..)| key < *known) {
                 let change = Change {
                     name: now[i].name.clone(),
                     op: now[i].op,
                     what,
                     height: lower,
                 };
-                best = Some(((lower, moved), change, trial));
+                best = Some((key, change, trial));
             }
         }
-        let Some((_, change, trial)) = best.filter(|((lower, _), ..)| *lower < height) else {
+        let Some((_, change, trial)) = best.filter(|(_, change, _)| change.height < height) else {
             break;
         };
         (now, height) = (trial, change.height);
@@ -471,10 +538,15 @@ fn trials(
         let whole = whole.elements().zip(whole.bytes()).map(|(n, b)| n * b);
         let count = usize::try_from(slots).unwrap_or(1);
         let one = whole.and_then(|bytes| u64::try_from(bytes / count).ok());
-        if let Some(one) = one.filter(|one| slots > 1 && buffer.bytes > *one) {
+        // One less, half of them, one alone.
+        let one = one.filter(|one| slots > 1 && *one > 0);
+        let there = one.map_or(1, |one| buffer.bytes / one);
+        let fewer: BTreeSet<u64> = [1, there / 2, there.saturating_sub(1)].into();
+        for left in fewer.into_iter().filter(|left| (1..there).contains(left)) {
+            let Some(one) = one else { break };
             let mut trial = now.to_vec();
-            trial[i].bytes = buffer.bytes - one;
-            let left = i64::try_from(trial[i].bytes / one.max(1)).unwrap_or(1);
+            trial[i].bytes = left * one;
+            let left = i64::try_from(left).unwrap_or(1);
             all.push((What::Slots(left), i, trial));
         }
         if let Some(gap) = moment.gap(ir, buffer) {

@@ -174,7 +174,7 @@ fn rotate(ir: &mut Ir, local: &Local) -> Result<(), Failure> {
     long.extend(shape);
     let new = hoisted(ir, local, long);
     // For what tells of buffers: how many tiles lie in this one.
-    if let Some(op) = ir.owner(new).filter(|op| ir.attr(*op, BUFFER).is_some()) {
+    if let Some(op) = ir.owner(new) {
         ir.set_attr(op, DEPTH, tir::Attr::i64(slots));
     }
     let mut b = ir.at(At::Before(local.op));

@@ -6,6 +6,9 @@ use tir::{Diagnostic, Ir, Loc, OpId, grouped, workload};
 
 use super::{Change, Content, Holder, Report, What, Why};
 
+/// Buffers of far memory that are listed, the largest ones.
+const SHOWN: usize = 8;
+
 /// An op by its name and its place.
 fn place(ir: &Ir, op: OpId) -> String {
     let mut all = Vec::new();
@@ -76,6 +79,10 @@ impl Report {
     pub fn text(&self, ir: &Ir) -> String {
         let (height, capacity) = (grouped(self.height), grouped(self.capacity));
         let mut out = format!("@{}: {height} of {capacity} bytes", self.space);
+        if let Some(given) = self.given {
+            let given = grouped(given);
+            let _ = write!(out, ", beside {given} of arguments and constants");
+        }
         if self.height <= self.bound {
             out += ", no plan takes less\n";
         } else {
@@ -85,16 +92,24 @@ impl Report {
         let moment = place(ir, self.op);
         let _ = writeln!(
             out,
-            "  most is live at {moment}: {live} bytes in {many} buffers"
+            "  most is live at {moment}: {live} bytes in {many} buffers{}",
+            self.as_aligned()
         );
         let wide = self.holders.iter().map(|h| grouped(h.bytes).len()).max();
         let names = self.holders.iter().map(|h| h.name.len()).max();
         let (wide, names) = (wide.unwrap_or(0), names.unwrap_or(0));
-        for holder in &self.holders {
+        let shown = self.given.map_or(many, |_| SHOWN);
+        for holder in self.holders.iter().take(shown) {
             let held = grouped(holder.bytes);
             let name = &holder.name;
             let about = holder.about(ir);
             let _ = writeln!(out, "    {held:>wide$}  {name:<names$}  {about}");
+        }
+        if many > shown {
+            let _ = writeln!(out, "    and {} smaller ones", many - shown);
+        }
+        if self.given.is_some() {
+            return out;
         }
         if self.changes.is_empty() {
             out += "  no slot less and no buffer in far memory meanwhile makes it less\n";
@@ -107,6 +122,14 @@ impl Report {
             before = change.height;
         }
         out
+    }
+
+    /// What the buffers of the moment take more as they are aligned.
+    fn as_aligned(&self) -> String {
+        match self.aligned > self.live {
+            true => format!(", {} as they are aligned", grouped(self.aligned)),
+            false => String::new(),
+        }
     }
 
     /// Adds to an error why the space does not hold its buffers, with places, and what would help.
@@ -123,7 +146,12 @@ impl Report {
             let held = format!("{name} holds {bytes}: {}", holder.about(ir));
             error = error.note_at(at(holder.op), held);
         }
-        if self.live <= self.capacity {
+        if self.live <= self.capacity && self.bound > self.capacity {
+            error = error.note(format!(
+                "these would fit, but for their alignment: no plan takes less than {} bytes",
+                grouped(self.bound)
+            ));
+        } else if self.live <= self.capacity {
             error = error.note("these would fit, but no plan was found that has no gaps");
         }
         let mut before = self.height;

@@ -483,7 +483,8 @@ fn changes(
         .iter()
         .any(|op| *op != ir.root() && accesses_others(ir, *op));
     let stays = |origin: &Origin| {
-        !written.contains(origin) && !(reached && !matches!(origin, Origin::Allocated(_)))
+        let own = matches!(origin, Origin::Allocated(_));
+        !written.contains(origin) && (own || !reached)
     };
     let (mut now, mut height) = (buffers.to_vec(), height);
     let mut found: Vec<Change> = Vec::new();

@@ -233,13 +233,10 @@ pub fn accesses(ir: &Ir, op: OpId) -> Vec<(Access, Value)> {
             Vec::new()
         };
     }
-    if ir.regions(op).len() > 0 && ir.has(op, Traits::RecursiveEffects) {
-        return Vec::new();
-    }
     if accesses_others(ir, op) {
         return all(&[Access::Read, Access::Write]);
     }
-    let effects = ir.effects(op).unwrap_or_default();
+    let effects = ir.own_effects(op).unwrap_or_default();
     let known = effects.iter().filter_map(|e| Some((e.access, e.on?)));
     known.filter(|(_, v)| is_memref(ir.ty(*v))).collect()
 }
@@ -248,13 +245,11 @@ pub fn accesses(ir: &Ir, op: OpId) -> Vec<(Access, Value)> {
 /// an effect on memory that is not known, or nothing is known of it, as of a call. A buffer that the function allocates is
 /// no such memory: who is not given it cannot reach it.
 pub fn accesses_others(ir: &Ir, op: OpId) -> bool {
-    if ir.has(op, Traits::Terminator)
-        || ir.regions(op).len() > 0 && ir.has(op, Traits::RecursiveEffects)
-    {
+    if ir.has(op, Traits::Terminator) {
         return false;
     }
     let unknown = |e: &tir::Effect| e.on.is_none() && e.access != Access::Allocate;
-    ir.effects(op)
+    ir.own_effects(op)
         .is_none_or(|effects| effects.iter().any(unknown))
 }
 

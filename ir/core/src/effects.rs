@@ -6,18 +6,24 @@ use crate::ir::Ir;
 use crate::op::{Access, Effect, Effects, Traits};
 
 impl Ir {
+    /// The effects of an op itself, apart from those of the ops in its regions; `None` if nothing is known of it.
+    pub fn own_effects(&self, op: OpId) -> Option<Effects> {
+        let info = self.info(op)?;
+        match info.effects {
+            _ if info.has(Traits::Pure) => Some(Effects::new()),
+            Some(effects) => Some(effects(self, op)),
+            None => info.has(Traits::RecursiveEffects).then(Effects::new),
+        }
+    }
+
     /// The effects of an op, those of the ops in its regions included where it is known that
     /// there are no others; `None` if nothing is known of it.
     pub fn effects(&self, op: OpId) -> Option<Effects> {
         let info = self.info(op)?;
+        let mut effects = self.own_effects(op)?;
         if info.has(Traits::Pure) {
-            return Some(Effects::new());
+            return Some(effects);
         }
-        let mut effects = match info.effects {
-            Some(effects) => effects(self, op),
-            None if info.has(Traits::RecursiveEffects) => Effects::new(),
-            None => return None,
-        };
         if info.has(Traits::RecursiveEffects) {
             let (inner, root) = self.op(op).inner();
             for region in inner.regions(root) {

@@ -285,10 +285,7 @@ impl Checker<'_> {
         if returns {
             return all(true, false);
         }
-        if ir.has(op, Traits::RecursiveEffects) {
-            return Vec::new();
-        }
-        match ir.effects(op) {
+        match ir.own_effects(op) {
             Some(effects) if effects.iter().all(|e| e.on.is_some()) => {
                 let one = |e: &Effect| {
                     let (read, write) = (e.access == Access::Read, e.access == Access::Write);

@@ -9,6 +9,8 @@ use tir::{
 };
 use tir_accel::{AttachedMachine, MachineInfo, TargetProcessor};
 use tir_func::Func;
+use tir_memory::plan_memory::plans_of;
+use tir_packing::Effort;
 
 use crate::dry_run::{Edge, dry_run, dry_run_worth, edges};
 use crate::expand_generic::{Form, Registers};
@@ -213,7 +215,20 @@ macro_rules! passes {
 }
 passes! {
     Distribute |self, ir, cx, info| {
+        let before = ir.clone();
         let [cores, units] = crate::distribute::distribute(ir, info);
+        let fits = |ir: &Ir| plans_of(ir, info, true, Effort::Little).map(|_| ());
+        if units > 0
+            && let Err(no) = fits(ir)
+            && fits(&before).is_ok()
+        {
+            *ir = before;
+            let text = "one of several equal units computes all: with buffers for each of them the plan does not fit";
+            let why = no.diagnostic(ir, info).message;
+            let remark = Diagnostic::remark(text).category(UNUSED_UNIT).note(why);
+            say(cx, remark.at(ir.loc(ir.root())));
+            return Ok(());
+        }
         cx.count("loops split among cores", cores);
         cx.count("loops split among units", units);
         Ok(())

@@ -10,6 +10,7 @@ use tir_memref::{Alloc, TransferRead};
 use crate::early::{Early, Streamed};
 use crate::index::{Counter, copy, guard, indices, linear, slice, total, writes};
 use crate::multi_buffer::{AHEAD, nest_of};
+use crate::preload::is_around;
 use tir_arith::{CmpIPredicate, OpFoldResult};
 
 /// Marks the branch of loads for a later iteration, until the transfers in it are known.
@@ -75,7 +76,7 @@ fn writes_besides(ir: &Ir, scope: OpId, read: OpId, record: &TransferRead) -> bo
     // What a loop or a branch does is done by the ops in it.
     let plain = below
         .into_iter()
-        .filter(|op| *op != read && !ir.has(*op, tir::Traits::RecursiveEffects));
+        .filter(|op| *op != read && !is_around(ir, *op));
     plain
         .filter(|op| !ir.has(*op, tir::Traits::Terminator))
         .any(|op| writes(ir, op, &source))

@@ -155,10 +155,14 @@ pub(crate) fn site_of(ir: &Ir, op: OpId) -> Option<Site> {
     })
 }
 
+/// Whether an op does nothing but what the ops in it do.
+pub(crate) fn is_around(ir: &Ir, op: OpId) -> bool {
+    ir.has(op, tir::Traits::RecursiveEffects) && ir.own_effects(op).is_some_and(|e| e.is_empty())
+}
+
 /// What an op and those in it do: what a loop or a branch does is done by the ops in it.
 pub(crate) fn done(ir: &Ir, op: OpId) -> Vec<OpId> {
-    let around = tir::Traits::RecursiveEffects;
-    let plain = |op: &OpId| !ir.has(*op, around) && !ir.has(*op, tir::Traits::Terminator);
+    let plain = |op: &OpId| !is_around(ir, *op) && !ir.has(*op, tir::Traits::Terminator);
     let all = std::iter::once(op).chain(ir.walk_below(op));
     all.filter(plain).collect()
 }

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
-use tir::{Interval, Ir, LinearExpr, OpId, Value};
+use tir::{Interval, Ir, LinearExpr, OpId, Type, Value};
 use tir_arith::{
     AddI, AndI, CmpI, CmpIPredicate, DivUI, MaxSI, MinSI, MulI, OpFoldResult, OrI, RemUI, SubI,
 };
@@ -32,6 +32,11 @@ impl Form {
     }
 }
 
+/// Whether sums of a type may wrap where those of indices do not: it has few bits.
+pub(crate) fn is_narrow(ty: Type) -> bool {
+    !ty.is_index() && ty.bits().is_none_or(|bits| bits < 64)
+}
+
 /// What a value is in a linear form.
 enum Part {
     Number(i64),
@@ -46,9 +51,7 @@ impl Part {
         if let Some(n) = ir.constant_int(value) {
             return Part::Number(n);
         }
-        // Numbers of few bits wrap.
-        let wide = ir.ty(value).is_index() || ir.ty(value).bits().is_some_and(|bits| bits >= 64);
-        if !wide {
+        if is_narrow(ir.ty(value)) {
             return Part::Leaf;
         }
         if let Some(sum) = ir.def::<AddI>(value) {

@@ -21,6 +21,7 @@ use tir_arith::{AddI, CmpI, CmpIPredicate, DivUI, MulI, RemUI, SubI};
 use tir_loop::{Bounds, For, If};
 use tir_memref::{Load, Store, SubView, View};
 
+use crate::range::is_narrow;
 use crate::stream::starts_work;
 
 /// Loops of a function whose iterations may be left out: those that start work.
@@ -388,8 +389,7 @@ impl<'a> Alike<'a> {
                 UNKNOWN
             });
         }
-        // Numbers of few bits wrap.
-        if !ir.ty(ir.result(op, 0)).is_index() {
+        if is_narrow(ir.ty(ir.result(op, 0))) {
             return None;
         }
         let both = a.by.zip(b.by);

@@ -13,6 +13,7 @@ use tir::{Definition, Interval, Ir, OpId, Value};
 use tir_arith::{AddI, CmpI, CmpIPredicate, DivUI, MulI, RemUI, SubI};
 
 use crate::index::Counter;
+use crate::range::is_narrow;
 
 /// The longest period.
 const MAX_PERIOD: i64 = 64;
@@ -201,6 +202,10 @@ impl<'a> Values<'a> {
                 .copied()
                 .filter(|_| alone && sum.is_constant())
         };
+        // Numbers of few bits wrap.
+        if ir.operands(op).any(|v| is_narrow(ir.ty(v))) {
+            return None;
+        }
         if ir.is::<AddI>(op) {
             return Some(Known::Sum(combine(a, b, 1)?));
         } else if ir.is::<SubI>(op) {

@@ -298,6 +298,9 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
     }
     if let Some(inner) = &target.inner {
         staged::staged(ir, group, target, inner, &elems, &mut search);
+        if search.best.is_none() && search.in_parts(group) {
+            divisions(group, target, &Way::Whole, &elems, &mut search);
+        }
         let listed = listing::listing(group, target, &search);
         let plan = search.best.ok_or(search.least)?;
         return Ok(Plan { listed, ..plan });
@@ -334,9 +337,7 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
     if !by_unit || computes || reorders || search.vectors.any() {
         divisions(group, target, &Way::Whole, &elems, &mut search);
     }
-    if search.best.is_none() && group.reduce.is_some() && !group.has_inner() {
-        // What does not fit with whole reductions may fit in parts.
-        search.parts = true;
+    if search.best.is_none() && search.in_parts(group) {
         divisions(group, target, &Way::Whole, &elems, &mut search);
     }
     found(ir, group, target, search, (by_unit, nearest))

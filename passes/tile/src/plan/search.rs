@@ -153,6 +153,13 @@ impl<'a> Search<'a> {
             self.kept.push((estimate.plan(made), Some(excess)));
         }
     }
+    /// Looks for plans in parts from now on, if there is a reduction that may be divided: what does not fit with whole reductions may
+    /// fit so.
+    pub(super) fn in_parts(&mut self, group: &Group) -> bool {
+        self.parts = group.reduce.is_some() && !group.has_inner();
+        self.parts
+    }
+
     /// Remembers what does not fit, if it needs the fewest bytes so far.
     pub(super) fn too_large(&mut self, excess: Excess, holders: &[i64]) {
         if excess.needed < self.least.excess.needed {

@@ -1,6 +1,6 @@
 //! `dce`: what nobody needs goes.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use tir::rewrite::{drop_passed, erase_unreachable, passed_operands};
 use tir::{BlockId, Definition, Ir, OpId, Pass, PassCx, PassResult, RegionId, Value, pass};
@@ -105,8 +105,10 @@ impl Live {
     fn sweep(&self, ir: &mut Ir) -> (usize, usize) {
         let mut dead = Vec::new();
         self.collect(ir, ir.root(), &mut dead);
-        let regions: Vec<RegionId> = std::iter::once(ir.root())
-            .chain(self.ops.iter().copied())
+        // Each region once: what is passed is dropped by its place.
+        let holders: BTreeSet<OpId> = self.ops.iter().copied().chain([ir.root()]).collect();
+        let regions: Vec<RegionId> = holders
+            .into_iter()
             .flat_map(|op| ir.regions(op).collect::<Vec<_>>())
             .collect();
         let mut args = Vec::new();

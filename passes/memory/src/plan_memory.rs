@@ -250,7 +250,14 @@ fn rewrite(
                 ends.max().unwrap_or(0)
             };
             let made = arena(ir, part.begin, bytes);
-            let ends = part.end.map_or_else(|| returns(ir), |end| vec![end]);
+            let own = buffers.iter().zip(&part.of).filter(|(_, own)| **own);
+            let own: Vec<Value> = own.map(|(b, _)| ir.result(b.op, 0)).collect();
+            let ends = match part.end {
+                Some(end) => vec![end],
+                // Who is handed a buffer has it from then on.
+                None if is_returned(ir, &own) => Vec::new(),
+                None => returns(ir),
+            };
             for end in ends {
                 ir.add(At::Before(end), Dealloc { memref: made });
             }
@@ -284,6 +291,17 @@ fn returns(ir: &Ir) -> Vec<OpId> {
     let ends = blocks.filter_map(|block| ir.last(block));
     let leaves = |op: &OpId| ir.has(*op, Traits::ReturnLike) && ir.successors(*op).len() == 0;
     ends.filter(leaves).collect()
+}
+
+/// Whether what a function returns may lie in one of some buffers.
+fn is_returned(ir: &Ir, buffers: &[Value]) -> bool {
+    let memref = |value: &Value| ir.ty(*value).is::<MemRefType>();
+    let mut handed = returns(ir)
+        .into_iter()
+        .flat_map(|op| ir.operands(op))
+        .filter(memref);
+    let own = |origin: &Origin| matches!(origin, Origin::Allocated(v) if buffers.contains(v));
+    handed.any(|value| origins(ir, value).iter().any(own))
 }
 
 /// A part of a function, between ops that may take any memory: which buffers live in it, where it begins, and the op before which it

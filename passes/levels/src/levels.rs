@@ -5,7 +5,7 @@ use tir_bufferize::Bufferize;
 use tir_convert::{FoldQdq, FuseElementwise, FuseGraph, GraphToTensor, JoinGroups, Winograd};
 use tir_egraph::Egraph;
 use tir_generic::{Canonicalize, ConstantFold, Cse, Licm};
-use tir_memory::{CheckPlan, PlanMemory, Reorder};
+use tir_memory::{CheckCalls, CheckPlan, PlanMemory, Reorder};
 use tir_native::{
     ApproximateMath, DropSpaces, GroupConstants, InlineCalls, OutlineNests, PackConstants,
     PrefetchTiles, PromoteMemory,
@@ -355,6 +355,7 @@ impl Alias for ToAccel {
     fn expand(&self, p: &mut Pipeline) {
         p.alias(earlier::<ToMemref>(self));
         self.scheduled(p);
+        p.add(CheckCalls::default());
     }
 }
 impl ToAccel {

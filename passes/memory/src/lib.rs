@@ -4,7 +4,9 @@
 #![allow(clippy::mutable_key_type)]
 
 mod banks;
+pub mod check_calls;
 pub mod check_plan;
+mod held;
 mod in_flight;
 pub mod liveness;
 pub mod order;
@@ -14,7 +16,9 @@ pub mod problem_file;
 pub mod reorder;
 pub mod report;
 
-pub use passes::{CheckPlan, PlanMemory, PrintInterference, PrintLiveness, Reorder, say_report};
+pub use passes::{
+    CheckCalls, CheckPlan, PlanMemory, PrintInterference, PrintLiveness, Reorder, say_report,
+};
 
 use tir::PassInfo;
 
@@ -23,6 +27,7 @@ pub fn passes() -> Vec<PassInfo> {
     vec![
         PassInfo::of::<PlanMemory>(),
         PassInfo::of::<CheckPlan>(),
+        PassInfo::of::<CheckCalls>(),
         PassInfo::of::<Reorder>(),
         PassInfo::of::<PrintLiveness>(),
         PassInfo::of::<PrintInterference>(),

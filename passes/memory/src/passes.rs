@@ -69,6 +69,27 @@ pass! {
     }
 }
 
+pass! {
+    /// Checks that what a function holds of near memory where it calls another function leaves that one enough: each is planned
+    /// as if a space were its own.
+    pub struct CheckCalls = "check-calls" on "builtin.module" {}
+}
+
+impl Pass for CheckCalls {
+    fn run(&self, module: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        cx.unchanged();
+        let Some(info) = MachineInfo::attached(module) else {
+            return Err(vec![AttachedMachine::none(module)]);
+        };
+        let errors = crate::check_calls::check_calls(module, &info);
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(errors)
+        }
+    }
+}
+
 fn remark(ir: &Ir, cx: &mut PassCx<'_>, text: String) {
     cx.remark(Diagnostic::remark(text.trim_end()).at(ir.loc(ir.root())));
 }

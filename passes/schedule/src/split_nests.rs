@@ -138,7 +138,8 @@ fn nest(
     block: BlockId,
     pieces: i64,
 ) -> Option<(Vec<Counter>, Vec<usize>)> {
-    if ir.attr(ir.root(), RANGE).is_some() || !function.signature()?.results.is_empty() {
+    let several = ir.region_of(block).is_none_or(|region| ir.blocks(region).len() > 1);
+    if several || ir.attr(ir.root(), RANGE).is_some() || !function.signature()?.results.is_empty() {
         return None;
     }
     let (mut nest, mut depths, mut block) = (Vec::new(), Vec::new(), block);

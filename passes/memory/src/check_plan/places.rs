@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use tir::{Access, BlockId, Diagnostic, Ir, MemRefType, Name, OpId, Value};
+use tir::{Diagnostic, Ir, MemRefType, OpId, Value};
 use tir_accel::MachineInfo;
 use tir_memref::{Alloc, View};
 
 use super::{hand_on, handed};
+use crate::held::{bytes, each_point, space};
 
 /// A view of a byte allocation.
 pub(super) struct Placed {
@@ -109,91 +110,24 @@ fn place(
     Some(placed)
 }
 
-/// The bytes of a memref; none if they are not known, or not to be counted.
-fn bytes(ir: &Ir, memref: Value) -> Option<i64> {
-    let ty = ir.ty(memref);
-    let bytes = ty.elements()?.checked_mul(ty.bytes()?)?;
-    i64::try_from(bytes).ok()
-}
-
 /// Allocations with planned buffers that live at the same time and are more together than their space has.
 pub(super) fn together(ir: &Ir, machine: &MachineInfo, all: &[Placed]) -> Vec<Diagnostic> {
     let arenas: BTreeSet<OpId> = all.iter().map(|placed| placed.arena).collect();
-    let mut run = Together {
-        ir,
-        machine,
-        arenas,
-        found: Vec::new(),
-    };
-    if let Some(body) = ir.body_block(ir.root(), 0) {
-        run.block(body, &mut HashMap::new());
-    }
-    run.found
-}
-
-/// What is allocated in each space at a point of the text.
-type Held = HashMap<Name, i64>;
-
-struct Together<'a> {
-    ir: &'a Ir,
-    machine: &'a MachineInfo,
-    arenas: BTreeSet<OpId>,
-    found: Vec<Diagnostic>,
-}
-
-impl Together<'_> {
-    fn block(&mut self, block: BlockId, held: &mut Held) {
-        let ir = self.ir;
-        for op in ir.ops_in(block) {
-            if self.arenas.contains(&op) {
-                self.begins(op, held);
-            }
-            let ended = ir.effects(op).into_iter().flatten();
-            let ended = ended.filter(|effect| effect.access == Access::Free);
-            for value in ended.filter_map(|effect| effect.on) {
-                let arena = ir.owner(value).filter(|op| self.arenas.contains(op));
-                if let (Some(_), Some(space)) = (arena, space(ir, value))
-                    && let Some(now) = held.get_mut(&space)
-                {
-                    *now = now.saturating_sub(bytes(ir, value).unwrap_or(0));
-                }
-            }
-            // Of branches one is taken.
-            let mut most = held.clone();
-            for region in ir.regions(op) {
-                let mut own = held.clone();
-                for block in ir.blocks(region) {
-                    self.block(block, &mut own);
-                }
-                for (space, bytes) in own {
-                    let most = most.entry(space).or_insert(0);
-                    *most = (*most).max(bytes);
-                }
-            }
-            if ir.regions(op).len() > 0 {
-                *held = most;
-            }
-        }
-    }
-
-    fn begins(&mut self, op: OpId, held: &mut Held) {
-        let (ir, memref) = (self.ir, self.ir.result(op, 0));
-        let Some(space) = space(ir, memref) else {
+    let mut found = Vec::new();
+    each_point(ir, &|op| arenas.contains(&op), &mut |op, held| {
+        let memref = ir.results(op).next().filter(|_| arenas.contains(&op));
+        let Some((memref, space)) = memref.and_then(|v| Some((v, space(ir, v)?))) else {
             return;
         };
-        let now = held.entry(space).or_insert(0);
+        let now = held.get(&space).copied().unwrap_or(0);
         let own = bytes(ir, memref).unwrap_or(0);
-        *now = now.saturating_add(own);
-        let has = self.machine.space(space).map(|space| space.bytes);
-        if let Some(has) = has.filter(|has| *now > *has && own <= *has) {
+        let has = machine.space(space).map(|space| space.bytes);
+        if let Some(has) = has.filter(|has| now > *has && own <= *has) {
             let text = format!(
                 "makes {now} bytes of \"{space}\" that are allocated at the same time, and it has {has}"
             );
-            self.found.push(Diagnostic::error(text).at(ir.loc(op)));
+            found.push(Diagnostic::error(text).at(ir.loc(op)));
         }
-    }
-}
-
-fn space(ir: &Ir, memref: Value) -> Option<Name> {
-    ir.ty(memref).get::<MemRefType>()?.space_name()
+    });
+    found
 }

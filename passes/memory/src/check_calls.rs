@@ -1,0 +1,127 @@
+//! `check-calls`: what a function holds of near memory where it calls another one leaves that one enough.
+//!
+//! Each function is planned by itself, as if a space were its own. A plan that ends before a call leaves all of the space to what is
+//! called; one that lives across it, as weights that are loaded before a loop, does not. What a function *needs* of a space is
+//! the most that is allocated at any of its points, with what the functions need that it calls there.
+
+use std::collections::HashMap;
+
+use tir::{Diagnostic, Ir, Name, OpId, attr_symbols};
+use tir_accel::MachineInfo;
+use tir_memref::Alloc;
+
+use crate::held::{Held, each_point, space};
+
+/// All calls of a module for which there is not enough room.
+pub fn check_calls(module: &Ir, machine: &MachineInfo) -> Vec<Diagnostic> {
+    let bodies = module
+        .slots()
+        .into_iter()
+        .filter_map(|slot| module.child(slot));
+    let bodies = bodies.filter(|ir| ir.body_block(ir.root(), 0).is_some());
+    let named = bodies.filter_map(|ir| Some((ir.op(ir.root()).symbol()?, ir)));
+    let functions: Vec<(Name, &Ir)> = named.collect();
+    let mut run = Checker {
+        machine,
+        functions: functions.iter().copied().collect(),
+        needs: HashMap::new(),
+        found: Vec::new(),
+    };
+    for (name, _) in &functions {
+        run.needs(*name);
+    }
+    run.found
+}
+
+struct Checker<'a> {
+    machine: &'a MachineInfo,
+    functions: HashMap<Name, &'a Ir>,
+    /// What functions need; nothing by now of those that are looked at, which call themselves then.
+    needs: HashMap<Name, Held>,
+    found: Vec<Diagnostic>,
+}
+
+impl Checker<'_> {
+    fn needs(&mut self, name: Name) -> Held {
+        if let Some(known) = self.needs.get(&name) {
+            return known.clone();
+        }
+        self.needs.insert(name, Held::new());
+        let Some(ir) = self.functions.get(&name).copied() else {
+            return Held::new();
+        };
+        let mut points: Vec<(OpId, Held)> = Vec::new();
+        let near = |op: OpId| self.is_near(ir, op);
+        each_point(ir, &near, &mut |op, held| {
+            if near(op) || ir.effects(op).is_none() && ir.regions(op).len() == 0 {
+                points.push((op, held.clone()));
+            }
+        });
+        let mut most = Held::new();
+        for (op, held) in points {
+            let mut all = held.clone();
+            for callee in self.callees(ir, op) {
+                for (space, bytes) in self.needs(callee) {
+                    let here = held.get(&space).copied().unwrap_or(0);
+                    let both = here.saturating_add(bytes);
+                    self.judge((ir, op), (callee, space), (here, bytes));
+                    let all = all.entry(space).or_insert(0);
+                    *all = (*all).max(both);
+                }
+            }
+            for (space, bytes) in all {
+                let most = most.entry(space).or_insert(0);
+                *most = (*most).max(bytes);
+            }
+        }
+        self.needs.insert(name, most.clone());
+        most
+    }
+
+    /// Whether an op allocates in a space that is not the far one.
+    fn is_near(&self, ir: &Ir, op: OpId) -> bool {
+        let named = ir
+            .is::<Alloc>(op)
+            .then(|| space(ir, ir.result(op, 0)))
+            .flatten();
+        let far = self.machine.far().map(|far| far.name);
+        named.is_some_and(|named| Some(named) != far && self.machine.space(named).is_some())
+    }
+
+    /// The functions that an op names which is not known to leave memory alone.
+    fn callees(&self, ir: &Ir, op: OpId) -> Vec<Name> {
+        let mut found = Vec::new();
+        if ir.effects(op).is_some() {
+            return found;
+        }
+        for (_, attr) in ir.attrs(op) {
+            attr_symbols(*attr, &mut |symbol| {
+                found.extend(symbol.path.last().copied())
+            });
+        }
+        found.retain(|name| self.functions.contains_key(name));
+        found
+    }
+
+    fn judge(
+        &mut self,
+        (ir, op): (&Ir, OpId),
+        (callee, space): (Name, Name),
+        (held, needed): (i64, i64),
+    ) {
+        let Some(has) = self.machine.space(space).map(|space| space.bytes) else {
+            return;
+        };
+        if held == 0 || held.saturating_add(needed) <= has {
+            return;
+        }
+        let text = format!(
+            "{held} of {has} bytes of \"{space}\" are held here, where @{callee} is called, which needs {needed}"
+        );
+        let error = Diagnostic::error(text).at(ir.loc(op));
+        let help = format!(
+            "help: with @{callee} inlined (inline-calls) one plan is made for both; near-policy=cycles may keep less across calls"
+        );
+        self.found.push(error.note(help));
+    }
+}

@@ -36,6 +36,8 @@ attr_enum! {
 ///
 /// Coordinates are those of ONNX's Resize, computed in f32 as ONNX Runtime does; what lies outside
 /// of the input is its last element. Opaque to fusion: it reads several elements of its input.
+/// `graph-to-tensor` makes of interpolation a product with the matrix of all weights along each dimension: an infinity or NaN
+/// makes NaN of all that is computed from its row or column there, as zero times infinity is none.
 #[derive(Op)]
 #[op(
     "graph.resize",

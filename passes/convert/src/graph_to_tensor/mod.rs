@@ -30,7 +30,8 @@ pass! {
     /// combines into it, and an elementwise one for what follows (bias, scale). Padding is a
     /// `tensor.transfer_read` of the padded whole. Sums of integers are scaled in floats, or, where all
     /// factors are powers of two and the vector units of the attached machine compute integers alone,
-    /// by shifts, which give the same numbers.
+    /// by shifts, which give the same numbers. Linear `graph.resize` becomes a product with all weights of a dimension, so an infinity
+    /// or NaN spreads along it.
     pub struct GraphToTensor = "graph-to-tensor" {
         /// Arguments and results of functions that are stored in a layout become tensors of the shape of their storage,
         /// instead of an error.

@@ -138,7 +138,9 @@ fn nest(
     block: BlockId,
     pieces: i64,
 ) -> Option<(Vec<Counter>, Vec<usize>)> {
-    let several = ir.region_of(block).is_none_or(|region| ir.blocks(region).len() > 1);
+    let several = ir
+        .region_of(block)
+        .is_none_or(|region| ir.blocks(region).len() > 1);
     if several || ir.attr(ir.root(), RANGE).is_some() || !function.signature()?.results.is_empty() {
         return None;
     }

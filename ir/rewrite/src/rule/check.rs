@@ -3,7 +3,7 @@
 use tir_core::{Diagnostic, Dialect, Failure, Name, Role, closest};
 
 use super::functions::EACH;
-use super::{AttrTerm, Call, Functions, Literal, Rule, Term, TermKind, TypeTerm, Which};
+use super::{About, AttrTerm, Call, Functions, Literal, Rule, Term, TermKind, TypeTerm, Which};
 use crate::arith::Builtin;
 
 impl Rule {
@@ -121,6 +121,37 @@ fn check_attr(attr: &AttrTerm, functions: &Functions) -> Result<(), Wrong> {
     }
 }
 
+/// The most calls and other terms that a call may stand for, once what definitions mean is in the place of their names.
+const LARGEST: usize = 10_000;
+
+/// How many terms a call stands for; `given` are those of arguments in the body of a definition.
+fn size(call: &Call, functions: &Functions, given: &[usize]) -> usize {
+    let args = call.args.iter().map(|arg| match arg {
+        AttrTerm::Call(call) => size(call, functions, given),
+        AttrTerm::Var(var) => given.get(var.0).copied().unwrap_or(1),
+        _ => 1,
+    });
+    let args: Vec<usize> = args.collect();
+    match functions.definitions.get(&call.function) {
+        // What a definition means has no definitions in it.
+        Some(definition) => {
+            let parts = definition
+                .body
+                .iter()
+                .map(|part| size(part, functions, &args));
+            parts.fold(0, usize::saturating_add)
+        }
+        None => args.into_iter().fold(1, usize::saturating_add),
+    }
+}
+
+/// How many arguments a guard or function of a dialect takes, by what it says of itself, and whether more are allowed.
+fn takes(about: &About) -> (usize, bool) {
+    let args = about.args.split_whitespace();
+    let (several, one): (Vec<&str>, Vec<&str>) = args.partition(|arg| arg.ends_with("..."));
+    (one.len() + several.len(), !several.is_empty())
+}
+
 pub(super) fn check_call(what: &str, call: &Call, functions: &Functions) -> Result<(), Wrong> {
     let name = call.function;
     if name.as_str() == EACH {
@@ -135,16 +166,25 @@ pub(super) fn check_call(what: &str, call: &Call, functions: &Functions) -> Resu
         return check_call(what, &inner, functions);
     }
     let own = functions.guards.contains_key(&name) || functions.attrs.contains_key(&name);
+    let exactly = |n: usize| Some((n, false));
     let arity = match (functions.definitions.get(&name), Builtin::named(name)) {
-        _ if own => None,
-        (Some(definition), _) => Some(definition.params.len()),
-        (None, Some(builtin)) => builtin.arity(),
+        _ if own => functions.about.get(&name).map(takes),
+        (Some(definition), _) => exactly(definition.params.len()),
+        (None, Some(builtin)) => builtin.arity().and_then(exactly),
         (None, None) => return Err(unknown(what, &name, functions.names())),
     };
     let found = call.args.len();
-    if let Some(arity) = arity.filter(|arity| *arity != found) {
-        let s = if arity == 1 { "" } else { "s" };
-        let text = format!("'{name}' takes {arity} argument{s}, found {found}");
+    let wrong = |(arity, more): &(usize, bool)| found < *arity || found > *arity && !more;
+    if let Some((arity, more)) = arity.filter(wrong) {
+        let (or_more, s) = (
+            if more { " or more" } else { "" },
+            if arity == 1 { "" } else { "s" },
+        );
+        let text = format!("'{name}' takes {arity}{or_more} argument{s}, found {found}");
+        return Err((name, text.into()));
+    }
+    if size(call, functions, &[]) > LARGEST {
+        let text = format!("'{name}' means more than {LARGEST} calls, by the definitions in it");
         return Err((name, text.into()));
     }
     call.args.iter().try_for_each(|a| check_attr(a, functions))

@@ -27,7 +27,10 @@ pub(super) fn places(ir: &Ir, machine: &MachineInfo, out: &mut Vec<Diagnostic>) 
     for op in ops.iter().filter(|op| ir.is::<Alloc>(**op)) {
         arenas.insert(ir.result(*op, 0), BTreeSet::from([*op]));
     }
-    hand_on(&mut arenas, &handed(ir, &ops));
+    // What is made of a planned buffer by `memref.view` is a view of that, and no buffer of its own.
+    let mut pairs = handed(ir, &ops);
+    pairs.retain(|(_, to)| !ir.owner(*to).is_some_and(|op| ir.is::<View>(op)));
+    hand_on(&mut arenas, &pairs);
     let mut all = Vec::new();
     for op in &ops {
         let Some(view) = ir.get::<View>(*op) else {

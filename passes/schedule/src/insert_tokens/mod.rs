@@ -10,7 +10,7 @@ mod static_edges;
 mod steady;
 mod token_values;
 
-use tir::{At, Diagnostic, Failure, Ir, OpId, Sym};
+use tir::{At, Diagnostic, Failure, Ir, MemRefType, OpId, Sym};
 use tir_accel::eval::Stopped;
 use tir_accel::{Apply, Call, DmaStart, DmaWait, MachineInfo, Mark, Ready};
 use tir_loop::{For, If};
@@ -42,10 +42,18 @@ impl InsertTokens {
             wait_at_once(ir, machine)?;
             return Ok(None);
         }
-        if let Some(Refused { op, why, note }) = out_of_reach(ir).or_else(|| calls(ir)) {
+        let refused = out_of_reach(ir)
+            .or_else(|| calls(ir))
+            .or_else(|| unsized_argument(ir));
+        if let Some(Refused { op, why, note }) = refused {
             let why = Diagnostic::error(why).at(ir.loc(op));
+            // Where nothing is started there is nothing to wait for.
+            let starts = ir
+                .walk_ids()
+                .into_iter()
+                .any(|op| op != ir.root() && starts_work(ir, op));
             wait_at_once(ir, machine)?;
-            return Ok(Some(synchronous(ir, why, note)));
+            return Ok(starts.then(|| synchronous(ir, why, note)));
         }
         let recorded = match Steady::of(ir, machine, self.full) {
             Some(Steady { ir: clone, markers }) => {
@@ -106,6 +114,18 @@ fn calls(ir: &Ir) -> Option<Refused> {
         op,
         why: "another function is called",
         note: "tokens are found by a run of one function alone",
+    })
+}
+
+/// A function that takes a buffer of a size that is not known, of which there is none for a run without data.
+fn unsized_argument(ir: &Ir) -> Option<Refused> {
+    let entry = ir.body_block(ir.root(), 0)?;
+    let mut args = ir.args(entry).map(|arg| ir.ty(arg));
+    args.find(|ty| ty.is::<MemRefType>() && ty.elements().is_none())?;
+    Some(Refused {
+        op: ir.root(),
+        why: "an argument has a size that is not known",
+        note: "tokens are found by a run without data, on buffers of known size",
     })
 }
 

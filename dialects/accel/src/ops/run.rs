@@ -271,7 +271,9 @@ impl VerifySymbols for DmaStart {
             (target, engine.to, "writes"),
         ] {
             let ty = op.ir.ty(value);
-            if ty.get::<MemRefType>().and_then(MemRefType::space_name) != Some(space) {
+            // What says no space lies where arguments do.
+            let named = ty.get::<MemRefType>().and_then(MemRefType::space_name);
+            if named.or(machine.far().map(|far| far.name)) != Some(space) {
                 return Err(format!("{what} a {ty} with @{name}, which {what} \"{space}\"").into());
             }
         }

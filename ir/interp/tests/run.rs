@@ -392,7 +392,7 @@ fn the_default_limits_fit_the_stack() {
         }
     }
     let f = func("f", &[], &[], |b, _| {
-        nest(b, 150);
+        nest(b, 250);
         b.add(Return { values: vec![] });
     });
     let text = message(run(vec![f], "f", vec![]));

@@ -56,7 +56,9 @@ pub(crate) fn sizes(attr: Attr, shape: &[i64]) -> Result<Vec<Sizes>, Failure> {
         all.push((dim, list));
     }
     all.sort();
-    let members = all.iter().map(|(_, list)| list.len() + 1);
+    // The declared size is a member, too, whether the list has it or not.
+    let others = |dim: usize, list: &[i64]| list.iter().filter(|size| **size != shape[dim]).count();
+    let members = all.iter().map(|(dim, list)| others(*dim, list) + 1);
     let members = members.fold(1, usize::saturating_mul);
     if members > MEMBERS {
         return Err(

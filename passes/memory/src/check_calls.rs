@@ -26,6 +26,7 @@ pub fn check_calls(module: &Ir, machine: &MachineInfo) -> Vec<Diagnostic> {
         functions: functions.iter().copied().collect(),
         needs: HashMap::new(),
         found: Vec::new(),
+        depth: 0,
     };
     for (name, _) in &functions {
         run.needs(*name);
@@ -33,18 +34,26 @@ pub fn check_calls(module: &Ir, machine: &MachineInfo) -> Vec<Diagnostic> {
     run.found
 }
 
+/// Calls in calls that are followed: a run stops at as many.
+const DEEPEST: usize = 400;
+
 struct Checker<'a> {
     machine: &'a MachineInfo,
     functions: HashMap<Name, &'a Ir>,
     /// What functions need; nothing by now of those that are looked at, which call themselves then.
     needs: HashMap<Name, Held>,
     found: Vec<Diagnostic>,
+    /// How many calls stand around what is looked at.
+    depth: usize,
 }
 
 impl Checker<'_> {
     fn needs(&mut self, name: Name) -> Held {
         if let Some(known) = self.needs.get(&name) {
             return known.clone();
+        }
+        if self.depth > DEEPEST {
+            return Held::new();
         }
         self.needs.insert(name, Held::new());
         let Some(ir) = self.functions.get(&name).copied() else {
@@ -58,6 +67,7 @@ impl Checker<'_> {
             }
         });
         let mut most = Held::new();
+        self.depth += 1;
         for (op, held) in points {
             let mut all = held.clone();
             for callee in self.callees(ir, op) {
@@ -74,6 +84,7 @@ impl Checker<'_> {
                 *most = (*most).max(bytes);
             }
         }
+        self.depth -= 1;
         self.needs.insert(name, most.clone());
         most
     }

@@ -532,11 +532,8 @@ fn rowless(stage: &Stage, fewer: &[bool]) -> i64 {
         let tile = &stage.plan.tiles[made.operand];
         let rows = tile.dims.iter().map(|dim| {
             // A source of one number has no dimensions.
-            if dim.axis == Axis::One {
-                return false;
-            }
-            let form = &tile.forms[dim.source.0];
-            let counts = (0..fewer.len()).any(|d| fewer[d] && form.at(d) != 0);
+            let moves = |d: usize| dim.axis != Axis::One && tile.forms[dim.source.0].at(d) != 0;
+            let counts = (0..fewer.len()).any(|d| fewer[d] && moves(d));
             counts || matches!(dim.axis, Axis::Window(_))
         });
         let rows: Vec<bool> = rows.collect();

@@ -316,10 +316,8 @@ impl Context<'_> {
         let filler = boxes(self.target, plan.spaces[number], elem, &[]).map(|(unit, _)| unit);
         // Filled once, by what may be a few transfers: units would take whole blocks of near memory.
         let once = zeros.is_some() || level == 0 && ring.is_none() && self.budget.worth > 0;
-        let behind = (0..operand.shape.len()).map(|s| {
-            let mut starts = makers.iter().filter_map(|maker| maker.at.get(s));
-            starts.any(|start| *start != 0)
-        });
+        let later = |s: usize, maker: &Maker<'_>| maker.at.get(s).is_some_and(|at| *at != 0);
+        let behind = (0..operand.shape.len()).map(|s| makers.iter().any(|m| later(s, m)));
         let behind: Vec<bool> = behind.collect();
         // What a block writes behind its part another one overwrites later.
         if let Some((t, size)) = block

@@ -51,6 +51,15 @@ pub struct EngineInfo {
 }
 
 impl EngineInfo {
+    /// Cycles for so many bytes in so many runs, of each of which a granule is moved at least, in so many transfers. Other
+    /// transfers may make them more, where spaces have a bandwidth that engines share.
+    pub fn cycles(&self, bytes: i64, runs: i64, transfers: i64) -> i64 {
+        let moved = bytes.max(runs.saturating_mul(self.granule));
+        let rate = self.bytes_per_cycle.max(1);
+        let cycles = moved.saturating_add(rate - 1) / rate;
+        let latency = self.latency.saturating_mul(transfers);
+        latency.saturating_add(cycles)
+    }
     /// Into how many pieces a transfer of so many cycles is cut, `most` at most, where other transfers are wanted
     /// in between: each takes several times the latency.
     pub fn pieces(&self, cycles: i64, most: i64) -> i64 {

@@ -190,6 +190,16 @@ impl Pattern {
         transfers(self.whole(), out.to_vec(), (self.elem, dims))
     }
 
+    /// Bytes in a run of the transfer of the whole tile, for an engine to which rows of a square of so many bytes are as good as
+    /// one run (`square` of an engine).
+    pub fn run(&self, square: i64) -> i64 {
+        let steps = self.whole().into_iter();
+        let steps = steps.map(|(count, far, tile)| (u64::try_from(count).unwrap_or(0), far, tile));
+        let rows = Rows::of(u64::try_from(self.elem).unwrap_or(1), steps);
+        let square = rows.square().min(u64::try_from(square).unwrap_or(0));
+        i64::try_from(rows.run.max(square)).unwrap_or(i64::MAX)
+    }
+
     fn whole(&self) -> Vec<Steps> {
         let steps = (0..self.tile_shape.len()).map(|t| {
             let terms = self.access.iter().zip(&self.far_strides);

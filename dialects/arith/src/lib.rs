@@ -7,7 +7,7 @@ mod fold;
 mod fold_result;
 mod ops;
 
-pub use attrs::{CmpFPredicate, CmpIPredicate, FastMath, Overflow};
+pub use attrs::{CmpFPredicate, CmpIPredicate, FastMath, Overflow, RoundingMode};
 pub use eval::kind;
 pub use fold::{ScalarLike, fold};
 pub use fold_result::{OpFoldResult, dispatch_values, mixed_values};

@@ -225,7 +225,8 @@ pub fn accesses(ir: &Ir, op: OpId) -> Vec<(Access, Value)> {
         let each = |v: Value| access.iter().map(move |a| (*a, v)).collect::<Vec<_>>();
         operands.into_iter().flat_map(each).collect()
     };
-    if ir.has(op, Traits::Terminator) && ir.successors(op).len() == 0 {
+    let says = ends_with_effects(ir, op);
+    if ir.has(op, Traits::Terminator) && ir.successors(op).len() == 0 && !says {
         let leaves = ir.parent(op) == Some(ir.root());
         return if leaves {
             all(&[Access::Read])
@@ -236,7 +237,7 @@ pub fn accesses(ir: &Ir, op: OpId) -> Vec<(Access, Value)> {
     if accesses_others(ir, op) {
         return all(&[Access::Read, Access::Write]);
     }
-    let effects = ir.own_effects(op).unwrap_or_default();
+    let effects = effects(ir, op).unwrap_or_default();
     let known = effects.iter().filter_map(|e| Some((e.access, e.on?)));
     known.filter(|(_, v)| is_memref(ir.ty(*v))).collect()
 }
@@ -245,12 +246,26 @@ pub fn accesses(ir: &Ir, op: OpId) -> Vec<(Access, Value)> {
 /// an effect on memory that is not known, or nothing is known of it, as of a call. A buffer that the function allocates is
 /// no such memory: who is not given it cannot reach it.
 pub fn accesses_others(ir: &Ir, op: OpId) -> bool {
-    if ir.has(op, Traits::Terminator) {
+    if ir.has(op, Traits::Terminator) && !ends_with_effects(ir, op) {
         return false;
     }
     let unknown = |e: &tir::Effect| e.on.is_none() && e.access != Access::Allocate;
-    ir.own_effects(op)
-        .is_none_or(|effects| effects.iter().any(unknown))
+    effects(ir, op).is_none_or(|effects| effects.iter().any(unknown))
+}
+
+/// The effects of an op itself; those of the ops in its regions, too, where these are an arena of their own, which a walk over
+/// this one does not enter.
+fn effects(ir: &Ir, op: OpId) -> Option<tir::Effects> {
+    match ir.child(op) {
+        Some(_) => ir.effects(op),
+        None => ir.own_effects(op),
+    }
+}
+
+/// Whether an op is an end of its block that says of effects of its own.
+fn ends_with_effects(ir: &Ir, op: OpId) -> bool {
+    let effects = ir.own_effects(op).unwrap_or_default();
+    ir.has(op, Traits::Terminator) && !effects.is_empty()
 }
 
 /// Whether an op itself may access one of some buffers in one of the ways that are asked for, apart from what the ops in its

@@ -9,7 +9,7 @@ use tir_tensor::{check_reshape, check_slice, groups};
 
 /// A part of a buffer, given by offsets, sizes and strides; unit dimensions may be dropped.
 #[derive(Op)]
-#[op("memref.subview", Pure, verify, lower_to_eval)]
+#[op("memref.subview", Pure, IntegersMayStop, verify, lower_to_eval)]
 #[asm(
     "$source `` custom<indices>($offsets, $static_offsets) custom<indices>($sizes, $static_sizes) custom<indices>($strides, $static_strides) attr-dict `:` type($source) `to` type($result)"
 )]

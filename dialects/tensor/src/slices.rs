@@ -162,7 +162,7 @@ macro_rules! slice {
     ($($(#[$doc:meta])* $name:ident $text:literal [$($hook:path),*] $asm:literal { $($(#[$fdoc:meta])* $field:ident: $fty:ty,)* })*) => {$(
         $(#[$doc])*
         #[derive(Op)]
-        #[op($text, Pure, fold, verify, cost, $($hook),*)]
+        #[op($text, Pure, IntegersMayStop, fold, verify, cost, $($hook),*)]
         #[asm($asm)]
         pub struct $name {
             $($(#[$fdoc])* #[is(TENSOR)] pub $field: $fty,)*

@@ -299,17 +299,11 @@ impl Excerpt {
                 span: 0..0,
             };
         };
-        let mut line = sources.line(file, line_number);
+        let line = sources.line(file, line_number);
         let mut span = 0..0;
-        if let Some(text) = &mut line {
-            let mut from = column.saturating_sub(1) as usize;
-            // Very long lines are cut around the place.
-            const WIDE: usize = 240;
-            if text.chars().count() > WIDE {
-                let skip = from.saturating_sub(WIDE / 2);
-                *text = text.chars().skip(skip).take(WIDE).collect();
-                from -= skip;
-            }
+        // A long line is cut around the place where it is rendered.
+        if let Some(text) = &line {
+            let from = column.saturating_sub(1) as usize;
             let byte = |n: usize| text.char_indices().nth(n).map_or(text.len(), |(at, _)| at);
             span = byte(from)..byte(from + len.max(1) as usize);
         }

@@ -79,6 +79,9 @@ traits! {
     /// What is in it describes something that is there, such as a machine, and is not run: passes that run
     /// on any op leave it as it is.
     Description = 23;
+    /// [`MayStop`](Traits::MayStop) where an operand is of integers or indices: divisions of tensors, and slices whose offsets
+    /// are operands.
+    IntegersMayStop = 24;
 }
 
 impl Traits {
@@ -472,6 +475,12 @@ impl OpInfo {
             .or_insert_with(|| Box::new(object));
     }
 
+    /// Whether it may stop the program, given the types of its operands ([`Traits::MayStop`]).
+    pub fn may_stop(&self, operands: impl IntoIterator<Item = Type>) -> bool {
+        let whole = |ty: Type| ty.elem().is_int() || ty.elem().is_index();
+        self.has(Traits::MayStop)
+            || self.has(Traits::IntegersMayStop) && operands.into_iter().any(whole)
+    }
     /// Whether it has all of these traits.
     pub fn has(&self, traits: Traits) -> bool {
         self.traits.has(traits)

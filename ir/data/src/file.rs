@@ -19,6 +19,20 @@ pub fn read_file(path: &Path) -> Result<Bytes, DataError> {
         .map_err(|e| DataError::io(path, "cannot read", &e))
 }
 
+/// Writes to standard output, all of it. A reader that has gone (`| head`) is no error.
+///
+/// # Errors
+/// If it cannot be written, as on a disk that is full.
+pub fn write_stdout(bytes: &[u8]) -> Result<(), DataError> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(DataError::new(format!(
+            "cannot write to standard output: {e}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// A file being written beside its final name. [`Staged::commit`] renames it into place; dropped
 /// without that, it is removed and the name holds what it held before.
 ///

@@ -41,7 +41,7 @@ pub use bytes::Bytes;
 pub use compare::{Comparison, compare};
 pub use dtype::DType;
 pub use error::{DataError, ErrorPlace};
-pub use file::{Sink, Staged, read_file};
+pub use file::{Sink, Staged, read_file, write_stdout};
 pub use memory::give_back_memory;
 pub use part::{FilePart, map_file};
 pub use random::Random;

@@ -20,6 +20,7 @@ use crate::code::{CallSite, Code, Instr, Label, Native, Offset, Port, Reg, Slot,
 use crate::data::Data;
 use crate::env::Env;
 use crate::hooks::{EvaluateOp, LowerOp};
+use crate::interpreter::Evaluation;
 use crate::memory::Site;
 use crate::ops::ScalarOp;
 use crate::scalar::{Kind, Scalar};
@@ -391,11 +392,12 @@ impl<'m> Compiler<'m> {
         let operands: Vec<Value> = self.ir.operands(op.id).collect();
         if let Some(hook) = info.interface::<dyn EvaluateOp>() {
             let count = results.len();
+            let evaluation = Evaluation::of(hook, op);
             self.native(&operands, &results, move |_, inputs| {
                 if inputs.iter().any(Data::is_unknown) {
                     return Ok(vec![Data::Unknown; count]);
                 }
-                hook.evaluate(op, inputs)
+                evaluation.run(inputs)
             });
             return Ok(());
         }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use bytes::BytesMut;
-use tir_core::{Failure, TensorType, Type, VectorType};
+use tir_core::{Failure, IntType, Sign, TensorType, Type, VectorType};
 use tir_data::{Array, Bytes, DType, DataError};
 
 use crate::scalar::{Kind, Scalar, dtype_of};
@@ -223,6 +223,59 @@ pub fn update<R>(array: Array, change: impl FnOnce(&mut [u8]) -> R) -> Result<(A
     let result = change(&mut bytes);
     let array = Array::new(dtype, &shape, bytes.freeze()).map_err(failure)?;
     Ok((array, result))
+}
+
+/// The bits that a type of integers has of its elements' bytes, if it has not all, and whether it has a sign.
+fn part_of_bytes(elem: Type) -> Option<(u32, bool)> {
+    let elem = elem.storage();
+    let int = elem.get::<IntType>()?;
+    let bits = elem.bits()?;
+    let whole = bits == 1 || bits >= 64 || bits == 8 * u32::try_from(elem.bytes()?).ok()?;
+    (!whole).then_some((bits, int.sign != Sign::Unsigned))
+}
+
+/// A tensor of integers that have fewer bits than their bytes, such as `i4`, with each as its bytes say it: what lies above its bits is
+/// its sign, or zero.
+///
+/// # Errors
+/// If there is no memory for it.
+pub fn fitted(array: Array, ty: Type) -> Result<Array, Failure> {
+    let Some((bits, signed)) = part_of_bytes(ty.elem()) else {
+        return Ok(array);
+    };
+    let size = array.dtype().size();
+    let shift = 64 - bits;
+    let fitted = update(array, |bytes| {
+        for element in bytes.chunks_exact_mut(size) {
+            let mut wide = [0; 8];
+            let held = size.min(8);
+            wide[..held].copy_from_slice(&element[..held]);
+            let up = u64::from_le_bytes(wide) << shift;
+            let value = match signed {
+                true => ((up as i64) >> shift) as u64,
+                false => up >> shift,
+            };
+            element[..held].copy_from_slice(&value.to_le_bytes()[..held]);
+        }
+    })?;
+    Ok(fitted.0)
+}
+
+/// Operands as [`fitted`] to their types; `None` where they are as they are.
+pub(crate) fn fitted_all(inputs: &[Data], types: &[Type]) -> Result<Option<Vec<Data>>, Failure> {
+    if !types.iter().any(|ty| part_of_bytes(ty.elem()).is_some()) {
+        return Ok(None);
+    }
+    let one = |(data, ty): (&Data, &Type)| match data {
+        Data::Tensor(array) => fitted(array.clone(), *ty).map(Data::Tensor),
+        other => Ok(other.clone()),
+    };
+    inputs
+        .iter()
+        .zip(types)
+        .map(one)
+        .collect::<Result<_, _>>()
+        .map(Some)
 }
 
 /// An array of zeros that [`update`] changes in place.

@@ -11,7 +11,7 @@ use tir_data::{Array, Bytes};
 
 use crate::code::Code;
 use crate::compile::compile_function;
-use crate::data::{Data, failure, tensor_form, update};
+use crate::data::{Data, failure, fitted, tensor_form, update};
 use crate::exec::run_code;
 use crate::memory::{Alloc, Memory, PlainMemory, Site};
 use crate::scalar::{Kind, Scalar};
@@ -396,7 +396,8 @@ pub fn dense_array(dense: &DenseElements) -> Result<Array, Failure> {
         return Err("elements of an unknown size".into());
     }
     if !dense.is_splat() || len == size {
-        return Array::new(dtype, &shape, Bytes::copy_from_slice(&dense.data)).map_err(failure);
+        let array = Array::new(dtype, &shape, Bytes::copy_from_slice(&dense.data));
+        return fitted(array.map_err(failure)?, dense.ty);
     }
     let fill = crate::data::zeros(dtype, &shape)?;
     let (array, ()) = update(fill, |bytes| {
@@ -404,7 +405,7 @@ pub fn dense_array(dense: &DenseElements) -> Result<Array, Failure> {
             .chunks_exact_mut(size)
             .for_each(|c| c.copy_from_slice(&dense.data));
     })?;
-    Ok(array)
+    fitted(array, dense.ty)
 }
 
 /// The attribute of a run-time value of this type: numbers, and elements of tensors.

@@ -2,7 +2,7 @@
 
 use tir_core::{Attr, Diagnostic, Failure, FunctionType, Ir, Name, OpRef, Type, TypeAttr};
 
-use crate::data::Data;
+use crate::data::{Data, fitted_all};
 use crate::env::{Env, Options, constant, to_attr};
 use crate::hooks::EvaluateOp;
 
@@ -58,11 +58,43 @@ pub fn random_args(types: &[Type], seed: u64) -> Result<Vec<Data>, Failure> {
 
 /// Evaluates one op by its `evaluate`, if it has one.
 pub fn evaluate_op(op: OpRef<'_>, inputs: &[Data]) -> Option<Result<Vec<Data>, Failure>> {
-    Some(
-        op.info()?
-            .interface::<dyn EvaluateOp>()?
-            .evaluate(op, inputs),
-    )
+    let hook = op.info()?.interface::<dyn EvaluateOp>()?;
+    Some(Evaluation::of(hook, op).run(inputs))
+}
+
+/// An op that is evaluated, with what is known of its operands and results.
+pub(crate) struct Evaluation<'m> {
+    hook: &'static dyn EvaluateOp,
+    op: OpRef<'m>,
+    operands: Vec<Type>,
+    results: Vec<Type>,
+}
+
+impl<'m> Evaluation<'m> {
+    pub(crate) fn of(hook: &'static dyn EvaluateOp, op: OpRef<'m>) -> Self {
+        Self {
+            hook,
+            op,
+            operands: op.ir.operands(op.id).map(|v| op.ir.ty(v)).collect(),
+            results: op.ir.result_types(op.id),
+        }
+    }
+
+    /// The results for these operands.
+    ///
+    /// # Errors
+    /// The hook fails, or gives what is not of the type of a result.
+    pub(crate) fn run(&self, inputs: &[Data]) -> Result<Vec<Data>, Failure> {
+        let done = match fitted_all(inputs, &self.operands)? {
+            Some(inputs) => self.hook.evaluate(self.op, &inputs),
+            None => self.hook.evaluate(self.op, inputs),
+        }?;
+        for (data, ty) in done.iter().zip(&self.results) {
+            let checked = data.check(*ty);
+            checked.map_err(|error| error.context("what it gives: "))?;
+        }
+        Ok(done)
+    }
 }
 
 /// Bytes of elements that folding may produce: more would be interned for ever.

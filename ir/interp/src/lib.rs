@@ -54,7 +54,7 @@ mod work;
 
 pub use code::{Label, Reg};
 pub use compile::Compiler;
-pub use data::{Data, array_of, failure, tensor_form, update, zeros};
+pub use data::{Data, array_of, failure, fitted, tensor_form, update, zeros};
 pub use elements::{DENSE_BYTES, attr_named, attr_of, elem_of, elements, type_of};
 pub use env::{Env, Options, constant, dense_array, to_attr};
 pub use flow::CountedLoop;

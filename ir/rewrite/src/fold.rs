@@ -186,6 +186,10 @@ fn by_trait(ir: &Ir, op: OpId) -> Option<Folds> {
     if ir.name(inner) != ir.name(op) || ir.attrs(inner) != ir.attrs(op) || !ir.is_pure(inner) {
         return None;
     }
+    // Regions are not compared.
+    if ir.regions(op).len() + ir.regions(inner).len() > 0 {
+        return None;
+    }
     let value = if involution {
         ir.operand(inner, 0)
     } else {

@@ -129,13 +129,22 @@ impl PatternSet {
         self.rules.push(Arc::new(rule));
         self
     }
-    /// Makes a guard known to the rules by a name.
+    /// Reports a name that is there already: all rules ask by it, those of other dialects, too.
+    fn check_free(&mut self, what: &str, name: &str, known: bool) {
+        if known {
+            let text = format!("a {what} '{name}' is there already");
+            self.errors.push(Diagnostic::error(text));
+        }
+    }
+    /// Makes a guard known to the rules by a name. One that is there is reported by [`finish`](Self::finish), as for all below.
     pub fn guard(&mut self, name: &str, guard: GuardFn) -> &mut Self {
+        self.check_free("guard or function", name, self.functions.has_function(name));
         self.functions.guards.insert(Name::new(name), guard);
         self
     }
     /// Makes a function that computes an attribute known to the rules by a name.
     pub fn attr_fn(&mut self, name: &str, function: AttrFn) -> &mut Self {
+        self.check_free("guard or function", name, self.functions.has_function(name));
         self.functions.attrs.insert(Name::new(name), function);
         self
     }
@@ -151,6 +160,7 @@ impl PatternSet {
     }
     /// Makes a class of ops known to the rules by a name.
     pub fn op_class(&mut self, name: &str, class: OpClass) -> &mut Self {
+        self.check_free("class of ops", name, self.functions.has_class(name));
         self.functions.classes.insert(Name::new(name), class);
         self
     }

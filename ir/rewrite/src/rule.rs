@@ -18,6 +18,7 @@ use std::fmt;
 
 use tir_core::{Attr, Failure, Loc, Name, Type};
 
+pub(crate) use functions::is_stop_class;
 pub use functions::{Functions, OpClass};
 
 /// What a rule may be used for.

@@ -1,5 +1,7 @@
 //! Declared formats: `"$x `,` $y attr-dict `:` type($sum)"` as data.
 
+use std::collections::HashSet;
+
 use tir_core::{Dialect, Name, OpInfo, Role, Scanner};
 
 use crate::cursor::is_word;
@@ -205,7 +207,22 @@ impl Given {
 
 /// [`check_format`] for all ops of a dialect; the error names the op.
 pub fn check_formats(dialect: &Dialect) -> Result<(), String> {
+    let mut names = HashSet::new();
     for spec in dialect.ops {
+        let prefix = spec
+            .name
+            .strip_suffix(spec.name.split('.').next_back().unwrap_or(""));
+        let (own, name) = (dialect.name, spec.name);
+        if !prefix
+            .is_some_and(|prefix| prefix.starts_with(own) && prefix[own.len()..].starts_with('.'))
+        {
+            return Err(format!(
+                "'{name}' is no op of dialect '{own}', whose ops are called '{own}.…'"
+            ));
+        }
+        if !names.insert(spec.name) {
+            return Err(format!("dialect '{own}' has two ops called '{name}'"));
+        }
         if let Some(info) = Name::new(spec.name).info() {
             check_format(info).map_err(|e| format!("the format of '{}': {e}", spec.name))?;
         }
@@ -220,7 +237,16 @@ fn check_elems(info: &OpInfo, elems: &[Elem]) -> Result<(), String> {
         match elem {
             Elem::Literal(literal) => {
                 check_literal(literal)?;
-                if literal == ":" && matches!(before, Some(Elem::Successors)) {
+                let block = |i: usize| {
+                    let role = info.fields[i].role;
+                    matches!(role, Role::Successor | Role::Successors)
+                };
+                let successor = match before {
+                    Some(Elem::Successors) => true,
+                    Some(Elem::Field(i)) => block(*i),
+                    _ => false,
+                };
+                if literal == ":" && successor {
                     return Err("`:` behind a successor would begin a block".to_string());
                 }
             }

@@ -1,8 +1,8 @@
 //! Prints an operation by its declared format.
 
 use tir_core::{
-    Attr, DYNAMIC, DenseArray, IntAttr, OpInfo, OpRef, Role, SEGMENTS, StrAttr, Type, UnitAttr,
-    Value, operand_groups,
+    Attr, DYNAMIC, DenseArray, FieldInfo, IntAttr, OpInfo, OpRef, Role, SEGMENTS, StrAttr, Type,
+    UnitAttr, Value, operand_groups,
 };
 
 use crate::directive::DirectivesObject;
@@ -224,7 +224,8 @@ impl<'a> Writer<'_, 'a> {
         let attrs = op.ir.attrs(op.id).iter().copied();
         attrs
             .filter(|(name, value)| {
-                let field = self.info.fields.iter().position(|f| f.name == *name);
+                let of = |f: &FieldInfo| f.name == *name && f.role.is_attribute();
+                let field = self.info.fields.iter().position(of);
                 let said = field.is_some_and(|i| self.format.says[i]);
                 let default = field.and_then(|i| self.info.fields[i].default);
                 !said && default != Some(*value) && *name != SEGMENTS

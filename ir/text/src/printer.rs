@@ -110,10 +110,16 @@ impl<'a> AsmPrinter<'a> {
             RcDoc::<()>::text(&written[cut - start..to])
         });
         let separator = RcDoc::text(",").append(RcDoc::line().group());
+        let last = cuts.len().saturating_sub(1);
+        let docs = items.enumerate().map(|(i, item)| match i == last {
+            true => item,
+            false => item.append(separator.clone()),
+        });
+        let docs = docs.collect();
         let indent = self.p.indentation() as isize + 4;
         let doc = RcDoc::text(open)
             .append(RcDoc::line_())
-            .append(RcDoc::intersperse(items, separator))
+            .append(balanced(docs))
             .nest(indent)
             .append(RcDoc::text(close));
         let mut out = String::new();
@@ -297,4 +303,14 @@ impl<'a> AsmPrinter<'a> {
         self.p.newline();
         self.p.indent -= deeper;
     }
+}
+
+/// Documents one behind the other, as a tree that is not deep: what is as deep as a list is long overflows the stack when it is
+/// dropped.
+fn balanced<'a>(mut docs: Vec<RcDoc<'a, ()>>) -> RcDoc<'a, ()> {
+    while docs.len() > 1 {
+        let pairs = docs.chunks(2).map(|pair| RcDoc::concat(pair.to_vec()));
+        docs = pairs.collect();
+    }
+    docs.pop().unwrap_or_else(RcDoc::nil)
 }

@@ -420,12 +420,39 @@ struct Drop {
     values: Vec<Value>,
 }
 
+/// A format in which a successor ends as a label does.
+#[derive(Op)]
+#[op("t.go", Terminator)]
+#[asm("$to `:` attr-dict")]
+struct Go {
+    to: tir::Successor,
+}
+
+static OTHER: tir::Dialect = tir::Dialect {
+    name: "u",
+    doc: "Ops of another one.",
+    ops: &[<Sum as Op>::SPEC],
+    types: &[],
+    attrs: &[],
+    constant: None,
+    load: None,
+    attached: tir::Attached::new(),
+};
+
+#[test]
+fn ops_are_called_as_their_dialect() {
+    let error = "'t.sum' is no op of dialect 'u', whose ops are called 'u.…'";
+    assert_eq!(text::check_formats(&OTHER), Err(error.to_string()));
+}
+
 #[test]
 fn formats_give_what_an_op_needs() {
     let check = |spec| text::check_format(&OpInfo::from_spec(spec));
     let error = "the format does not give the type of the result `$sum`, and the op does not infer \
                  it: add `type($sum)`, or the hook `infer`";
     assert_eq!(check(<Sum as Op>::SPEC), Err(error.to_string()));
+    let error = "`:` behind a successor would begin a block";
+    assert_eq!(check(<Go as Op>::SPEC), Err(error.to_string()));
     let error = "the format leaves out the operand `$values`";
     assert_eq!(check(<Drop as Op>::SPEC), Err(error.to_string()));
 }

@@ -14,7 +14,7 @@ constraints! {
     INDEX "an index" one Type::index;
     INT "an integer" new Type::is_int;
     BOOL "an i1" one || Type::int(1);
-    SCALAR "an integer, index or float" new is_scalar;
+    SCALAR "an integer, index or float" new |ty| is_scalar(ty) || is_scalar(ty.storage());
     INT_LIKE "an integer or index, or a vector or tensor of them" new |ty| like(ty, |e| e.is_int() || e.is_index());
     BOOL_LIKE "an i1, or a vector or tensor of it" new |ty| like(ty, |e| e == Type::int(1));
     FLOAT_LIKE "a float, or a vector or tensor of it" new |ty| like(ty, |e| e.float_width().is_some());

@@ -367,11 +367,20 @@ impl Saturation<'_> {
         if !involution && !info.has(Traits::Idempotent) {
             return false;
         }
+        // Regions are not compared.
         let same = |other: &&Node| match (node.head, other.head) {
             (
-                Head::Op { name, attrs, .. },
                 Head::Op {
-                    name: n, attrs: a, ..
+                    name,
+                    attrs,
+                    region: None,
+                    ..
+                },
+                Head::Op {
+                    name: n,
+                    attrs: a,
+                    region: None,
+                    ..
                 },
             ) => (name, attrs) == (n, a),
             _ => false,

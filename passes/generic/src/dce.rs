@@ -39,6 +39,17 @@ struct Live {
     work: Vec<Value>,
 }
 
+/// The blocks of a region that a terminator goes to which does not say what it passes.
+fn unsaid(ir: &Ir, region: RegionId) -> Vec<BlockId> {
+    let mut found = Vec::new();
+    for op in ir.blocks(region).filter_map(|block| ir.last(block)) {
+        let successors = ir.successors(op).enumerate();
+        let unsaid = successors.filter(|(i, _)| passed_operands(ir, op, *i).is_none());
+        found.extend(unsaid.map(|(_, block)| block));
+    }
+    found
+}
+
 impl Live {
     /// Marks an op, those around it, and what has effects below it.
     fn op(&mut self, ir: &Ir, op: OpId) {
@@ -53,6 +64,10 @@ impl Live {
                 // Arguments of an entry block belong to the op.
                 for arg in ir.entry(region).into_iter().flat_map(|b| ir.args(b)) {
                     self.args.insert(arg);
+                }
+                // What is passed for an argument stays where one of those who go to its block does not say what that is.
+                for block in unsaid(ir, region) {
+                    self.args.extend(ir.args(block));
                 }
                 let ops = ir.blocks(region).flat_map(|b| ir.ops_in(b));
                 stack.extend(ops.filter(|op| !ir.is_removable(*op)));

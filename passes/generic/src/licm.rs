@@ -1,7 +1,7 @@
 //! `licm`: what a loop computes again and again moves before it.
 
-use tir::rewrite::interfaces::Loop;
-use tir::{At, Definition, Ir, OpId, Pass, PassCx, PassResult, Traits, Value, pass};
+use tir::rewrite::interfaces::{Loop, trip_count};
+use tir::{At, Definition, Ir, OpId, Pass, PassCx, PassResult, RegionId, Traits, Value, pass};
 
 pass! {
     /// Hoists loop-invariant ops without side effects out of loops.
@@ -36,7 +36,7 @@ fn hoist(ir: &mut Ir, op: OpId) -> usize {
     for region in interface.bodies(ir, op) {
         let ops: Vec<OpId> = ir.blocks(region).flat_map(|b| ir.ops_in(b)).collect();
         for inner in ops {
-            if movable(ir, inner, op) {
+            if movable(ir, inner, op) && (runs_once(ir, op, region) || !may_stop(ir, inner)) {
                 ir.move_op(inner, At::Before(op));
                 moved += 1;
             }
@@ -45,13 +45,23 @@ fn hoist(ir: &mut Ir, op: OpId) -> usize {
     moved
 }
 
+/// Whether an op, or one below it, may stop the program.
+fn may_stop(ir: &Ir, op: OpId) -> bool {
+    let below = ir.walk_below(op).into_iter().chain([op]);
+    below.into_iter().any(|op| ir.may_stop(op))
+}
+
+/// Whether all of the one block of a loop's body runs, where control reaches the loop.
+fn runs_once(ir: &Ir, around: OpId, region: RegionId) -> bool {
+    let trips = trip_count(ir, around).is_some_and(|trips| trips > 0);
+    trips && ir.blocks(region).len() == 1
+}
+
 /// Whether an op has no effects, and all that it and those below it use is defined outside a loop
 /// (or below the op itself).
 fn movable(ir: &Ir, op: OpId, around: OpId) -> bool {
     let below: Vec<OpId> = ir.walk_below(op).into_iter().chain([op]).collect();
-    let may_stop = below.iter().any(|op| ir.has(*op, Traits::MayStop));
-    let stays = ir.has(op, Traits::Terminator) || may_stop;
-    if !ir.is_pure(op) || stays || ir.child(op).is_some() {
+    if !ir.is_pure(op) || ir.has(op, Traits::Terminator) || ir.child(op).is_some() {
         return false;
     }
     let outside = |value: Value| {

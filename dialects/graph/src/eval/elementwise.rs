@@ -64,27 +64,29 @@ fn spread(x: &Array, whole: &[usize]) -> Result<Array, Failure> {
     }
     let (size, bytes) = (x.dtype().size(), x.bytes());
     let len: usize = whole.iter().product();
-    let spread = if len == 0 {
-        Vec::new()
-    } else {
+    let all = x.dtype().byte_len(whole);
+    let all = all.ok_or("the size of a tensor overflows")?;
+    let mut out = Vec::new();
+    let room = out.try_reserve_exact(all);
+    room.map_err(|_| format!("no memory for {all} bytes"))?;
+    if len > 0 {
         match runs(whole, x.shape()) {
-            Some([outer, _, 1]) => bytes.repeat(outer),
             Some([outer, same, inner]) => {
-                let each = bytes.chunks_exact(size).take(same);
-                let one: Vec<u8> = each.flat_map(|v| v.repeat(inner)).collect();
-                one.repeat(outer)
+                for value in bytes.chunks_exact(size).take(same) {
+                    (0..inner).for_each(|_| out.extend_from_slice(value));
+                }
+                let one = out.len();
+                (1..outer).for_each(|_| out.extend_from_within(..one));
             }
             None => {
-                let mut out = Vec::with_capacity(len * size);
                 for i in 0..len {
                     let at = source(i, whole, x.shape()) * size;
                     out.extend_from_slice(&bytes[at..at + size]);
                 }
-                out
             }
         }
-    };
-    Array::new(x.dtype(), whole, spread.into()).map_err(failure)
+    }
+    Array::new(x.dtype(), whole, out.into()).map_err(failure)
 }
 
 /// Whether integers have no sign; truth values are 0 and 1.

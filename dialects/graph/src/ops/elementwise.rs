@@ -206,7 +206,7 @@ binary! {
     /// Product of each pair of elements; shapes broadcast.
     Mul "graph.mul" NUMBER_TENSOR [Commutative] Mul None;
     /// Quotient of each pair of elements; shapes broadcast.
-    Div "graph.div" NUMBER_TENSOR [] Div None;
+    Div "graph.div" NUMBER_TENSOR [IntegersMayStop] Div None;
     /// The larger of each pair of elements, NaN if one is; shapes broadcast.
     Max "graph.max" NUMBER_TENSOR [Commutative, Associative, Idempotent] Max None;
     /// The smaller of each pair of elements, NaN if one is; shapes broadcast.

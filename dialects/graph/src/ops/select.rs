@@ -20,6 +20,7 @@ use crate::shape::{axis, broadcast, tensor};
     "graph.gather",
     StrictAttributes,
     Pure,
+    MayStop,
     results(y),
     infer,
     evaluate,

@@ -25,6 +25,8 @@ impl Display for DenseArray {
                 f.write_str(&float_text(f64::from_bits(bits as u64), self.elem))?;
             } else if self.elem.bits() == Some(1) {
                 f.write_str(if bits == 0 { "false" } else { "true" })?;
+            } else if is_unsigned(self.elem) {
+                write!(f, "{}", bits as u64)?;
             } else {
                 write!(f, "{bits}")?;
             }
@@ -68,18 +70,25 @@ impl DenseElements {
         }
         u128::from_le_bytes(bytes)
     }
-    /// The integer at a row-major position: sign-extended unless its type has no sign.
+    /// The integer at a row-major position: sign-extended unless its type has no sign. Of an unsigned one of 128 bits its bits.
     pub fn int(&self, index: usize) -> i128 {
         let elem = self.ty.elem().storage();
-        if elem.bits().is_none_or(|bits| bits <= 64) {
-            return sign_extend(self.bits(index), elem).into();
+        match is_unsigned(elem) {
+            true => self.unsigned(index) as i128,
+            false if elem.bits().is_none_or(|bits| bits <= 64) => {
+                sign_extend(self.bits(index), elem).into()
+            }
+            false => {
+                let shift = 128 - elem.bits().map_or(128, |bits| bits.min(128));
+                (self.wide_bits(index) << shift) as i128 >> shift
+            }
         }
-        let shift = 128 - elem.bits().map_or(128, |bits| bits.min(128));
-        let bits = self.wide_bits(index) << shift;
-        match elem.get::<IntType>().map(|int| int.sign) {
-            Some(Sign::Unsigned) => (bits >> shift) as i128,
-            _ => bits as i128 >> shift,
-        }
+    }
+    /// The bits of an element that its type has, as a number without sign.
+    fn unsigned(&self, index: usize) -> u128 {
+        let bits = self.ty.elem().storage().bits();
+        let shift = 128 - bits.map_or(128, |bits| bits.clamp(1, 128));
+        self.wide_bits(index) << shift >> shift
     }
     /// The element at a row-major position as a number.
     pub fn number(&self, index: usize) -> f64 {
@@ -87,6 +96,7 @@ impl DenseElements {
         let elem = self.ty.elem().storage();
         match elem.get::<FloatType>() {
             Some(&format) => float_value(bits, format),
+            None if is_unsigned(elem) => self.unsigned(index) as f64,
             None => self.int(index) as f64,
         }
     }
@@ -96,6 +106,7 @@ impl DenseElements {
         match elem.get::<FloatType>() {
             Some(&format) => f.write_str(&float_text(float_value(bits, format), elem)),
             None if elem.bits() == Some(1) => f.write_str(if bits == 0 { "false" } else { "true" }),
+            None if is_unsigned(elem) => write!(f, "{}", self.unsigned(index)),
             None => write!(f, "{}", self.int(index)),
         }
     }
@@ -114,6 +125,11 @@ impl DenseElements {
         }
         f.write_char(']')
     }
+}
+
+fn is_unsigned(ty: Type) -> bool {
+    let int = ty.storage().get::<IntType>();
+    int.is_some_and(|int| int.sign == Sign::Unsigned)
 }
 
 /// The integer of a type behind little-endian bits; unsigned types are not sign-extended.

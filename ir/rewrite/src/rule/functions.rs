@@ -75,15 +75,27 @@ impl Functions {
         };
         Some((0..count).all(|i| self.holds(name, &at(i))))
     }
+    /// Whether there is a guard or a function of a name.
+    pub(crate) fn has_function(&self, name: &str) -> bool {
+        self.names().any(|known| known == name)
+    }
+    /// Whether there is a class of ops of a name.
+    pub(crate) fn has_class(&self, name: &str) -> bool {
+        self.classes.contains_key(&Name::new(name)) || trait_of(name).is_some()
+    }
     /// The names of all guards and functions.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         let own = self.guards.keys().chain(self.attrs.keys());
         let own = own.chain(self.definitions.keys()).map(|name| name.as_str());
         own.chain(BUILTINS.iter().map(|builtin| builtin.name))
     }
-    /// The pure ops that are in all of these classes; none if there is no such class.
+    /// The pure ops that are in all of these classes; none if there is no such class. Those that may stop the program are
+    /// in none of classes that do not say so.
     pub fn in_classes(&self, classes: &[Name]) -> Vec<&'static OpInfo> {
         let mut ops = self.pure_ops().to_vec();
+        if !classes.iter().any(|class| is_stop_class(*class)) {
+            ops.retain(|op| !op.has(Traits::MayStop));
+        }
         for class in classes {
             match self.classes.get(class) {
                 Some(class) => ops.retain(|op| class(op)),
@@ -108,6 +120,14 @@ impl Functions {
         let own = self.classes.keys().map(|name| name.to_string());
         own.chain(Traits::all().map(kebab)).collect()
     }
+}
+
+/// Whether a class is of ops that may stop the program.
+pub(crate) fn is_stop_class(class: Name) -> bool {
+    let bit = trait_of(class.as_str());
+    [Traits::MayStop, Traits::IntegersMayStop]
+        .map(Some)
+        .contains(&bit)
 }
 
 /// The trait that a class is called by.

@@ -6,7 +6,9 @@ use tir_core::{Attr, Name, SmallVec, Traits, smallvec};
 
 use super::numbered::{Numbered, bind_earlier, number, ready, result_var};
 use super::{Binding, Bindings, TermGraph, arguments};
-use crate::rule::{AttrTerm, Functions, OpTerm, Rule, Term, TermKind, TypeTerm, Var, VarKind};
+use crate::rule::{
+    AttrTerm, Functions, OpTerm, Rule, Term, TermKind, TypeTerm, Var, VarKind, is_stop_class,
+};
 
 /// A rule made ready to look for.
 #[derive(Clone)]
@@ -35,6 +37,9 @@ struct OpChoice {
     names: Vec<Name>,
     /// The attributes that the rule names itself.
     named: Vec<Name>,
+    /// Whether an op may be one that stops the program for these operands: rules move what variables stand for to where it
+    /// would not have run, unless they name the class.
+    may_stop: bool,
 }
 
 impl Compiled {
@@ -48,7 +53,14 @@ impl Compiled {
         let mut ops: Vec<Option<OpChoice>> = vec![None; rule.vars.len()];
         for (var, names) in rule.ops_of(&functions) {
             let named = rule.named_attrs(var);
-            ops[var.0] = Some(OpChoice { names, named });
+            let mut classes = rule.ops.iter().filter(|(other, _)| *other == var);
+            let stops = |(_, classes): &(Var, Vec<Name>)| classes.iter().any(|c| is_stop_class(*c));
+            let may_stop = classes.any(stops);
+            ops[var.0] = Some(OpChoice {
+                names,
+                named,
+                may_stop,
+            });
         }
         let each = |numbered: &Numbered| matches!(numbered.term.kind, TermKind::Each(_));
         let several = if terms.iter().any(each) {
@@ -356,6 +368,12 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
         match (&self.bindings[var.0], &self.rule.ops[var.0]) {
             (Some(Binding::Op(bound, _)), _) if *bound != name => false,
             (_, Some(choice)) if choice.names.contains(&name) => {
+                let operands = || self.graph.operands(node);
+                let types = || operands().into_iter().map(|value| self.graph.ty(value));
+                let info = name.info().filter(|_| !choice.may_stop);
+                if info.is_some_and(|info| info.may_stop(types())) {
+                    return false;
+                }
                 let mut rest = self.graph.attrs(node);
                 rest.retain(|(attr, _)| !choice.named.contains(attr));
                 self.bind(var, Binding::Op(name, rest))

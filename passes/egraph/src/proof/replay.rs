@@ -564,6 +564,7 @@ fn by_trait(ir: &Ir, op: OpId) -> Option<Value> {
     let info = ir.info(op)?;
     let inner = ir.owner(ir.operands(op).next()?)?;
     let alike = ir.operands(op).len() == 1
+        && ir.regions(op).len() + ir.regions(inner).len() == 0
         && ir.name(inner) == ir.name(op)
         && ir.attrs(inner) == ir.attrs(op);
     match alike {

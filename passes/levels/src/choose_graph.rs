@@ -13,8 +13,8 @@ use std::sync::{Mutex, PoisonError};
 use tir::interp::to_attr;
 use tir::pass::{Memo, PassOptions};
 use tir::{
-    At, Attr, Data, Diagnostic, Ir, Mapping, Op, OpId, Pass, PassCx, PassResult, Pipeline, Traits,
-    Type, Value, pass,
+    At, Attr, Data, Diagnostic, Ir, Mapping, Op, OpId, Pass, PassCx, PassResult, Pipeline,
+    TensorType, Traits, Type, Value, pass,
 };
 use tir_accel::{AttachedMachine, Processor};
 use tir_convert::{FuseElementwise, FuseGraph, GraphToTensor};
@@ -413,6 +413,12 @@ impl Pass for ChooseGraph {
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         FuseGraph::check(&self.partition)?;
         self.tiling().check()?;
+        let is_tensor = |value: Value| ir.ty(value).is::<TensorType>();
+        let ops = ir.walk_ids();
+        if !ops.iter().any(|op| ir.results(*op).any(is_tensor)) {
+            cx.unchanged();
+            return Ok(());
+        }
         let processor = cx.outer::<OnProcessor>().is_some_and(|found| found.0);
         let before = if processor { None } else { self.price(ir, cx) };
         let before = before.filter(|cycles| *cycles >= self.least);
@@ -438,20 +444,23 @@ impl Pass for ChooseGraph {
         let ops = ops.filter(|op| !ir.has(*op, Traits::ConstantLike)).count();
         let once = self.repeat > 1 && ops > self.repeat_ops;
         let times = if once { 1 } else { self.repeat };
-        for _ in 0..times {
+        for round in 1..=times {
             let reached = least;
             let (all, said) = self.grouped(&from, cx)?;
             said.into_iter().for_each(|remark| cx.remark(remark));
             let mut best: Option<(i64, Ir)> = None;
             let near = self.near_to_first(ir, all, ops, cx);
-            for (open, made) in self.planned_whole(near, once, &known, cx) {
+            let planned = self.planned_whole(near, once, &known, cx);
+            let programs = planned.len();
+            for (number, (open, made)) in planned.into_iter().enumerate() {
                 let mut quickest: Option<i64> = None;
                 for (what, other, cycles) in made {
                     self.print(ir, cx, || {
                         let after =
                             cycles.map_or("does not fit".to_string(), |n| format!("takes {n}"));
                         format!(
-                            "as it is the function takes {before} cycles by the estimate, {what} it {after}"
+                            "round {round}, program {} of {programs}: as it is the function takes {before} cycles by the estimate, {what} it {after}",
+                            number + 1
                         )
                     });
                     if let Some(cycles) = cycles {

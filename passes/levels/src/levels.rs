@@ -5,7 +5,7 @@ use tir_bufferize::Bufferize;
 use tir_convert::{FoldQdq, FuseElementwise, FuseGraph, GraphToTensor, JoinGroups, Winograd};
 use tir_egraph::Egraph;
 use tir_generic::{Canonicalize, ConstantFold, Cse, Licm};
-use tir_memory::{CheckCalls, CheckPlan, PlanMemory, Reorder};
+use tir_memory::{CheckArguments, CheckCalls, CheckPlan, PlanMemory, Reorder};
 use tir_native::{
     ApproximateMath, DropSpaces, GroupConstants, InlineCalls, OutlineNests, PackConstants,
     PrefetchTiles, PromoteMemory,
@@ -289,6 +289,7 @@ impl Alias for ToNative {
         p.alias(earlier::<ToTensor>(self));
         earlier::<ToLoop>(self).tiles(p, true);
         p.add(Bufferize::default());
+        p.add(CheckArguments::default());
         p.nest("func.func", |p| {
             p.add(Canonicalize::default());
             p.add(InlineCalls::default());
@@ -347,6 +348,7 @@ impl Alias for ToMemref {
 /// From values to buffers in the machine's spaces.
 fn buffers(p: &mut Pipeline) {
     p.add(Bufferize::default());
+    p.add(CheckArguments::default());
     p.nest("func.func", |p| {
         p.add(Canonicalize::default());
     });

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use tir::{Diagnostic, Ir, Name, OpId, attr_symbols};
+use tir::{Diagnostic, Ir, Name, OpId};
 use tir_accel::MachineInfo;
 use tir_memref::Alloc;
 
@@ -62,7 +62,7 @@ impl Checker<'_> {
         let mut points: Vec<(OpId, Held)> = Vec::new();
         let near = |op: OpId| self.is_near(ir, op);
         each_point(ir, &near, &mut |op, held| {
-            if near(op) || ir.effects(op).is_none() && ir.regions(op).len() == 0 {
+            if near(op) || !ir.may_call(op).is_empty() {
                 points.push((op, held.clone()));
             }
         });
@@ -70,7 +70,9 @@ impl Checker<'_> {
         self.depth += 1;
         for (op, held) in points {
             let mut all = held.clone();
-            for callee in self.callees(ir, op) {
+            let mut callees = ir.may_call(op);
+            callees.retain(|name| self.functions.contains_key(name));
+            for callee in callees {
                 for (space, bytes) in self.needs(callee) {
                     let here = held.get(&space).copied().unwrap_or(0);
                     let both = here.saturating_add(bytes);
@@ -97,21 +99,6 @@ impl Checker<'_> {
             .flatten();
         let far = self.machine.far().map(|far| far.name);
         named.is_some_and(|named| Some(named) != far && self.machine.space(named).is_some())
-    }
-
-    /// The functions that an op names which is not known to leave memory alone.
-    fn callees(&self, ir: &Ir, op: OpId) -> Vec<Name> {
-        let mut found = Vec::new();
-        if ir.effects(op).is_some() {
-            return found;
-        }
-        for (_, attr) in ir.attrs(op) {
-            attr_symbols(*attr, &mut |symbol| {
-                found.extend(symbol.path.last().copied())
-            });
-        }
-        found.retain(|name| self.functions.contains_key(name));
-        found
     }
 
     fn judge(

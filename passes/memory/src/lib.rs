@@ -4,6 +4,7 @@
 #![allow(clippy::mutable_key_type)]
 
 mod banks;
+pub mod check_arguments;
 pub mod check_calls;
 pub mod check_plan;
 mod held;
@@ -15,9 +16,11 @@ pub mod plan_memory;
 pub mod problem_file;
 pub mod reorder;
 pub mod report;
+mod unplanned;
 
 pub use passes::{
-    CheckCalls, CheckPlan, PlanMemory, PrintInterference, PrintLiveness, Reorder, say_report,
+    CheckArguments, CheckCalls, CheckPlan, PlanMemory, PrintInterference, PrintLiveness, Reorder,
+    say_report,
 };
 
 use tir::PassInfo;
@@ -27,6 +30,7 @@ pub fn passes() -> Vec<PassInfo> {
     vec![
         PassInfo::of::<PlanMemory>(),
         PassInfo::of::<CheckPlan>(),
+        PassInfo::of::<CheckArguments>(),
         PassInfo::of::<CheckCalls>(),
         PassInfo::of::<Reorder>(),
         PassInfo::of::<PrintLiveness>(),

@@ -75,6 +75,24 @@ pass! {
     pub struct CheckCalls = "check-calls" on "builtin.module" {}
 }
 
+pass! {
+    /// Checks that no call hands over the same memory as two arguments of which the called function writes one: functions are
+    /// compiled for arguments that do not overlap.
+    pub struct CheckArguments = "check-arguments" on "builtin.module" {}
+}
+
+impl Pass for CheckArguments {
+    fn run(&self, module: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
+        cx.unchanged();
+        let errors = crate::check_arguments::check_arguments(module);
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(errors)
+        }
+    }
+}
+
 impl Pass for CheckCalls {
     fn run(&self, module: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         cx.unchanged();
@@ -116,6 +134,10 @@ macro_rules! prepare {
 
 impl PlanMemory {
     fn plan(&self, ir: &mut Ir, cx: &mut PassCx<'_>, info: &MachineInfo) -> PassResult {
+        let refused = crate::unplanned::unplanned(ir, info);
+        if !refused.is_empty() {
+            return Err(refused);
+        }
         if self.memory_report {
             say_report(ir, cx, info)?;
         }

@@ -335,6 +335,11 @@ passes! {
         Ok(())
     };
     PruneEdges |self, ir, cx, info| {
+        if let Some(op) = crate::insert_tokens::calling(ir) {
+            let text = "no wait operand is taken out: another function is called, and the order is that of one function alone";
+            say(cx, Diagnostic::remark(text).at(ir.loc(op)).category(tir::remarks::SYNCHRONOUS));
+            return Ok(());
+        }
         let gone = one(crate::prune_edges::prune_edges(ir, info, self.limit))?;
         cx.count("edges taken out", gone);
         Ok(())

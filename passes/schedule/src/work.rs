@@ -177,9 +177,7 @@ fn cycles(engine: &EngineInfo, pattern: &Pattern) -> i64 {
     }
     let dims = usize::try_from(engine.dims).unwrap_or(0);
     let within = vec![false; pattern.tile_shape.len()];
-    let split = pattern.split(&within, dims);
-    let split = split.filter(|_| pattern.rank() > dims);
-    let starts = split.map_or(1, |dim| pattern.tile_shape[dim]);
-    let moved = bytes / engine.bytes_per_cycle.max(1);
-    engine.latency.saturating_mul(starts).saturating_add(moved)
+    let transfers = pattern.transfers(&within, dims);
+    let runs = bytes / pattern.run(engine.square).max(1);
+    engine.cycles(bytes, runs, transfers)
 }

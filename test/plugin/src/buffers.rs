@@ -7,7 +7,7 @@
 use tir::constraints::{INDEX, MEMREF};
 use tir::{
     Access, Compiler, DYNAMIC, Data, Effect, Effects, Failure, HasEffects, Infer, Layout,
-    LowerToEval, MemRefType, Op, OpRef, Type, Value, Verify,
+    LowerToEval, MemRefType, Op, OpRef, Ret, Type, Value, Verify,
 };
 
 /// A half of a buffer of one dimension: the first for even numbers, else the second.
@@ -131,6 +131,46 @@ impl LowerToEval for Release {
             Ok(Vec::new())
         });
         Ok(())
+    }
+}
+
+/// A buffer of its own, which lives to the end.
+#[derive(Op)]
+#[op("fixed.fresh", effects)]
+#[asm("attr-dict `:` type($buffer)")]
+pub struct Fresh {
+    /// Its type.
+    #[is(MEMREF)]
+    pub buffer: Ret,
+}
+impl HasEffects for Fresh {
+    fn effects(&self, op: OpRef<'_>) -> Effects {
+        let effect = Effect {
+            access: Access::Allocate,
+            on: op.ir.results(op.id).next(),
+        };
+        [effect].into_iter().collect()
+    }
+}
+
+/// Starts work that reads a buffer until its token is waited for.
+#[derive(Op)]
+#[op("fixed.send", effects)]
+#[asm("$buffer attr-dict `:` type($buffer) `to` type($sent)")]
+pub struct Send {
+    /// The buffer.
+    #[is(MEMREF)]
+    pub buffer: Value,
+    /// The token.
+    pub sent: Ret,
+}
+impl HasEffects for Send {
+    fn effects(&self, _: OpRef<'_>) -> Effects {
+        let effect = Effect {
+            access: Access::Read,
+            on: Some(self.buffer),
+        };
+        [effect].into_iter().collect()
     }
 }
 

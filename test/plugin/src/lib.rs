@@ -14,7 +14,7 @@ mod ops;
 mod point;
 mod rules;
 
-pub use buffers::{Either, Half, Release, Wrap};
+pub use buffers::{Either, Fresh, Half, Release, Send, Wrap};
 pub use control::{Fork, Next, Repeat};
 pub use lower::FixedToTensor;
 pub use ops::{Dequantize, MatMul, Quantize};
@@ -26,7 +26,7 @@ tir::dialect! {
     /// Fixed-point numbers: integers that stand for themselves divided by a power of two.
     fixed {
         ops: [
-            Quantize, Dequantize, MatMul, Half, Either, Release, Wrap, Repeat, Fork, Next,
+            Quantize, Dequantize, MatMul, Half, Either, Release, Fresh, Send, Wrap, Repeat, Fork, Next,
         ],
         types: [Point],
         rules: rules::RULES,

@@ -106,12 +106,16 @@ struct Refused {
     note: &'static str,
 }
 
+/// The first op that may call another function.
+pub(crate) fn calling(ir: &Ir) -> Option<OpId> {
+    let mut ops = ir.walk_ids().into_iter();
+    ops.find(|op| *op != ir.root() && !ir.may_call(*op).is_empty())
+}
+
 /// A call of another function, which may start work too.
 fn calls(ir: &Ir) -> Option<Refused> {
-    let mut ops = ir.walk_ids().into_iter();
-    let op = ops.find(|op| ir.is::<tir_func::Call>(*op))?;
     Some(Refused {
-        op,
+        op: calling(ir)?,
         why: "another function is called",
         note: "tokens are found by a run of one function alone",
     })

@@ -46,7 +46,7 @@ use super::plans::{Known, Nests};
 use super::series::series;
 use super::stage::{Homes, Lies, Makers};
 use crate::placed::Placed;
-use crate::plan::{Budget, Price, Target, cycles};
+use crate::plan::{Budget, Price, Target};
 use brought::Load;
 use shared::with_parts;
 use through::Through;
@@ -330,24 +330,19 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether a nest reads a tensor as another shape, in another order, or as a part of another one: that lies in far memory.
+    /// Whether a tensor is read in far memory: as another shape, in another order or as a part of another one by a nest, or by
+    /// what is no nest, as what the thread computes.
     fn is_seen_otherwise(&self, value: Value) -> bool {
-        let groups = || self.singles.iter().map(|single| &single.group);
-        let inside: HashSet<OpId> = groups().flat_map(|group| group.ops.clone()).collect();
-        let read: HashSet<Value> = groups()
-            .flat_map(|group| group.operands.iter().map(|operand| operand.source))
-            .collect();
+        let nests = self.singles.iter().filter(|single| single.plan.helps);
+        let inside: HashSet<OpId> = nests.flat_map(|nest| nest.group.ops.clone()).collect();
         let mut work = vec![value];
-        while let Some(value) = work.pop() {
-            let views = self
-                .ir
-                .uses(value)
-                .filter(|u| is_view(self.ir, u.op, &inside));
-            for shown in views.flat_map(|u| self.ir.results(u.op)) {
-                if read.contains(&shown) {
+        while let Some(seen) = work.pop() {
+            for user in self.ir.uses(seen).map(|u| u.op) {
+                if is_view(self.ir, user, &inside) {
+                    work.extend(self.ir.results(user));
+                } else if seen != value || !inside.contains(&user) {
                     return true;
                 }
-                work.push(shown);
             }
         }
         false
@@ -377,7 +372,7 @@ impl Planner<'_> {
         if Placed::of(tile).leaves(shape) && !engine.pad {
             return Err("the engine that would load it fills no border");
         }
-        Ok(cycles(engine, self.bytes(home.value), 0, 1))
+        Ok(engine.cycles(self.bytes(home.value), 0, 1))
     }
 
     /// Keeps how a nest runs.

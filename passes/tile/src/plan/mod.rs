@@ -65,7 +65,6 @@ pub use slots::fit;
 pub use spread::Spread;
 pub use strip::Strips;
 pub use target::Target;
-pub(crate) use traffic::cycles;
 pub use traffic::{Holder, near_bytes};
 pub(crate) use unit::out_order;
 use unit::{UnitChoice, Way, candidates};

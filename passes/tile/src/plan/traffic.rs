@@ -130,17 +130,8 @@ impl Fixed {
         let (all, runs) = self.inside;
         let runs = i128::from(runs) * i128::from(moved) / i128::from(all.max(1));
         let runs = i64::try_from(runs).unwrap_or(i64::MAX);
-        cycles(engine, moved, runs, self.starts)
+        engine.cycles(moved, runs, self.starts)
     }
-}
-
-/// Cycles of an engine for so many bytes in so many runs, of each of which it moves a granule at least, in so many transfers.
-pub(crate) fn cycles(engine: &EngineInfo, bytes: i64, runs: i64, starts: i64) -> i64 {
-    let moved = bytes.max(runs.saturating_mul(engine.granule));
-    let rate = engine.bytes_per_cycle.max(1);
-    let cycles = moved.saturating_add(rate - 1) / rate;
-    let latency = engine.latency.saturating_mul(starts);
-    latency.saturating_add(cycles)
 }
 
 /// Elements in a run of a tile that holds the blocks of a diagonal.

@@ -39,7 +39,7 @@ impl<'a> Link<'a> {
 
 /// Cycles of an engine for so many bytes in a row.
 fn cycles(engine: &EngineInfo, bytes: i64) -> i64 {
-    crate::plan::cycles(engine, bytes, 0, 1)
+    engine.cycles(bytes, 0, 1)
 }
 
 /// A tensor that is loaded.

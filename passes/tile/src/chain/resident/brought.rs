@@ -19,7 +19,6 @@ use crate::chain::stage::No;
 use crate::group::{Group, Operand};
 use crate::layout::{Tile, run, starts};
 use crate::placed::Placed;
-use crate::plan::cycles;
 
 /// A part of a tensor that engines bring to its home.
 #[derive(Clone, Debug)]
@@ -248,7 +247,7 @@ impl Brought {
         let run = run(&steps.collect::<Vec<_>>(), engine.square / elem.max(1)) * elem;
         let bytes = sizes.iter().copied().fold(elem, i64::saturating_mul);
         let starts = starts(shape, sizes, self.access.clone(), &[], (elem, engine.dims));
-        cycles(engine, bytes, bytes / run.max(1), starts)
+        engine.cycles(bytes, bytes / run.max(1), starts)
     }
 }
 

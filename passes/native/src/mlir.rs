@@ -34,10 +34,10 @@ use tir::{
     SymbolTable, Type, Value, VectorType,
 };
 use tir_accel::Processor;
-use tir_arith::{AddF, FPToSI, FPToUI, MulF, SubF, constant_index};
+use tir_arith::{AddF, FPToSI, FPToUI, MulF, RoundingMode, SubF, TruncF, constant_index};
 use tir_func::{Call, Func};
 use tir_loop::{Bounds, For, If, Yield};
-use tir_math::Rsqrt;
+use tir_math::{Log1p, Rsqrt};
 use tir_memref::{
     Alloc, Cast, CollapseShape, Copy, Dealloc, Dim, ExpandShape, GetGlobal, Global, Load, Prefetch,
     ReinterpretCast, Store, SubView, View,
@@ -49,7 +49,7 @@ use crate::retype::retype;
 use calls::{Needs, needs};
 pub(crate) use functions::is_library_function;
 
-use functions::function;
+use functions::{computes_bf16, extreme, from_double_to_bf16, function};
 pub use interface::{Argument, Constant, Function, Module, Options, Role};
 
 /// Writes a program as MLIR. The program is one of loops of scalar operations on buffers in one memory, as `to-native`
@@ -396,6 +396,32 @@ impl Code<'_> {
         }
         if !is_same(name) {
             return Err(no_form(self.ir, op));
+        }
+        // Flags of the program are promises that the interpreter does not rely on.
+        if self.options.strict {
+            self.ir.remove_attr(op, "fastmath");
+        }
+        if let Some(cast) = self.ir.get::<TruncF>(op)
+            && let Some(mode) = cast
+                .roundingmode
+                .filter(|m| *m != RoundingMode::ToNearestEven)
+        {
+            return Err(format!("rounds '{}': only to_nearest_even runs", mode.keyword()).into());
+        }
+        if computes_bf16(self.ir, op) {
+            return self.in_floats(op);
+        }
+        // What MLIR makes of it is 0 for what is small.
+        if name == Log1p::name() {
+            return self.function(op, "log1p");
+        }
+        if let Some(cast) = self.ir.get::<TruncF>(op)
+            && from_double_to_bf16(self.ir.ty(cast.input), self.ir.ty(self.ir.result(op, 0)))
+        {
+            return self.rounded_to_bf16(op, cast.input);
+        }
+        if let Some((form, of_numbers)) = extreme(name) {
+            return self.extreme(op, form, of_numbers);
         }
         let floats = self.ir.results(op).all(|v| self.ir.ty(v).elem().is_float());
         let contracts = [AddF::name(), SubF::name(), MulF::name()].contains(&name);

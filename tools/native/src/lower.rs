@@ -18,7 +18,7 @@ pub const PIPELINE: &str = "builtin.module(\
     expand-strided-metadata,\
     lower-affine,\
     convert-scf-to-cf,\
-    arith-expand,\
+    arith-expand{include-bf16=true},\
     convert-math-to-llvm,\
     convert-math-to-libm,\
     convert-vector-to-llvm,\

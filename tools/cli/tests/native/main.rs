@@ -15,6 +15,7 @@ mod common;
 mod libraries;
 #[path = "../levels/machine.rs"]
 mod machine;
+mod numbers;
 mod processors;
 #[path = "../fusion/program.rs"]
 mod program;

@@ -21,6 +21,9 @@ def elementwise():
     case("acosh", "Acosh", [np.linspace(1, 9, 8).astype(np.float32)])
     case("atan_far", "Atan", [np.array([0, -1, 1, 3, -1e6, np.inf, -np.inf], np.float32)])
     case("sinh_far", "Sinh", [np.array([0, 1e-6, -1e-3, 5, -9], np.float32)])
+    case("softplus_far", "Softplus", [np.array([0, 1, 89, 200, -7, -60, np.inf, -np.inf], np.float32)])
+    case("softplus_f16", "Softplus", [np.array([0, 1, 12, 200, -7, -9], np.float16)])
+    case("mish_far", "Mish", [np.array([0, 1, 89, 200, -7, -60], np.float32)], opset=18)
     case("elu_alpha", "Elu", [(2, 9)], alpha=0.3)
     case("prelu", "PRelu", [(1, 3, 2, 4)], [(3, 1, 1)])
     special = np.array([1, np.nan, np.inf, -np.inf], np.float32)
@@ -52,6 +55,8 @@ def normalizing():
     case("log_softmax_axis", "LogSoftmax", [(2, 3, 4)], axis=1)
     case("log_softmax_opset11", "LogSoftmax", [(2, 3, 4)], opset=11)
     case("lp_norm", "LpNormalization", [(3, 4)], p=2)
+    case("lp_norm_f16", "LpNormalization", [np.array([[300, -400, 20], [1, 2, 2]], np.float16)], p=2)
+    case("lrn_f16", "LRN", [np.array([300, -400, 20, 1], np.float16).reshape(1, 4, 1, 1)], size=3)
     case("lp_norm1", "LpNormalization", [(3, 4)], p=1, axis=0)
     case("mvn", "MeanVarianceNormalization", [(2, 3, 4, 3)], axes=[0, 2, 3])
     case("layer_norm_results", "LayerNormalization", [(2, 3, 8)], [(8,), (8,)], outputs=3)
@@ -70,6 +75,14 @@ def reducing():
     case("hardmax", "Hardmax", [(3, 4)])
     case("topk", "TopK", [(2, 7)], [ints(3)], outputs=2)
     case("topk_smallest", "TopK", [(5, 3)], [ints(2)], outputs=2, axis=0, largest=0)
+    many = (np.arange(1100) * 7919 % 211 - 100).astype(np.float32)
+    puts = (np.arange(500) * 7 % 1200).reshape(500, 1)
+    puts[::3] -= 1200
+    case("scatter_nd_many", "ScatterND", [(1200, 2), puts, (500, 2)], opset=18)
+    puts = np.arange(800).reshape(2, 400) * 13 % 397
+    case("scatter_elements_many", "ScatterElements", [(2, 800), puts, (2, 400)], opset=18, axis=1, reduction="add")
+    case("topk_of_many", "TopK", [np.stack([many, -many])], [ints(6)], outputs=2)
+    case("topk_least_of_many", "TopK", [many.astype(np.int32).reshape(1100, 1)], [ints(3)], outputs=2, axis=0, largest=0)
     case("topk_equal", "TopK", [np.array([1, 3, 3, 2, 3], np.float32)], [ints(4)], outputs=2)
 
 
@@ -126,6 +139,7 @@ def windows():
     case("max_pool_places", "MaxPool", [(1, 2, 5, 5)], outputs=2, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
     case("global_max_pool", "GlobalMaxPool", [(2, 3, 4, 5)])
     case("global_lp_pool", "GlobalLpPool", [(2, 3, 4, 5)])
+    case("lp_pool_last", "LpPool", [(1, 1, 3, 4)], kernel_shape=[2, 1], strides=[3, 1], pads=[1, 0, 1, 0], ceil_mode=1, opset=18)
     case("lp_pool", "LpPool", [(1, 3, 5, 6)], kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 0, 1])
     case("max_unpool", "MaxUnpool", [(1, 1, 2, 2), np.array([[[[5, 7], [8, 15]]]])], kernel_shape=[2, 2], strides=[2, 2])
     case("col2im", "Col2Im", [(1, 8, 4)], [ints(3, 3), ints(2, 2)], opset=18)
@@ -194,6 +208,17 @@ def control():
     positive = node("Greater", ["s", "zero"], ["c"])
     graph_case("if_data", [whole, positive, node("If", ["c"], ["y0"], name="op", **both)], [(2, 3)],
                {"zero": np.array(0, np.float32)})
+    # A branch that would stop the program is not computed where the condition does not hold.
+    whole_type = helper.make_tensor_value_info("r", TensorProto.INT32, None)
+    guarded = {
+        "then_branch": helper.make_graph([node("Div", ["x0", "x1"], ["r"])], "divided", [], [whole_type]),
+        "else_branch": helper.make_graph([node("Neg", ["x0"], ["r"])], "negated", [], [whole_type]),
+    }
+    least = node("ReduceMin", ["x1"], ["least"], keepdims=0)
+    some = node("Greater", ["least", "zero"], ["c"])
+    for name, by in (("if_guards_division", [1, 0, 3]), ("if_divides", [1, 2, 3])):
+        graph_case(name, [least, some, node("If", ["c"], ["y0"], name="op", **guarded)],
+                   [np.array([8, 9, -7], np.int32), np.array(by, np.int32)], {"zero": np.array(0, np.int32)})
     value = helper.make_tensor_value_info
     body = helper.make_graph(
         [node("Identity", ["go"], ["go_on"]), node("Mul", ["v", "x0"], ["w"]), node("Identity", ["w"], ["each"])],

@@ -1,6 +1,5 @@
 //! The command line.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -23,7 +22,7 @@ struct Cli {
     /// .safetensors file beside it.
     #[arg(short, long = "output", value_name = "FILE", default_value = "-")]
     output: PathBuf,
-    /// File for large constants if the program goes to standard output.
+    /// File for large constants; if it is not given, that beside the output file.
     #[arg(long, value_name = "FILE")]
     weights_out: Option<PathBuf>,
     /// Number of roots, and lines, per tensat rule: 1 for converted.txt, 2 for converted_multi.txt.
@@ -137,10 +136,11 @@ fn run(cli: &Cli, sources: &mut Sources) -> Result<(), Vec<Diagnostic>> {
         ..PrintOptions::default()
     };
     let out = match cli.output.as_path() {
-        path if path == Path::new("-") => Out::Stdout(cli.weights_out.as_deref()),
+        path if path == Path::new("-") => Out::Stdout,
         path => Out::File(path),
     };
-    save(&mut module, out, |module| print(module, &options)).map_err(|error| vec![*error])
+    let weights = cli.weights_out.as_deref();
+    save(&mut module, out, weights, |module| print(module, &options)).map_err(|error| vec![*error])
 }
 
 /// Reads a program with its constants.
@@ -173,8 +173,8 @@ fn export(cli: &Cli, path: &Path, sources: &mut Sources) -> Result<(), Vec<Diagn
     }
     match cli.output.as_path() {
         path if path == Path::new("-") => {
-            let _ = std::io::stdout().lock().write_all(made.text.as_bytes());
-            Ok(())
+            let written = tir_data::write_stdout(made.text.as_bytes());
+            written.map_err(|error| vec![Diagnostic::error(error.to_string())])
         }
         path => write(path, &[made.text.as_bytes()]),
     }

@@ -1,5 +1,7 @@
 //! What a program depends on of the options of an import.
 
+use std::path::Path;
+
 use clap::Parser;
 use tir_data::{Array, npy};
 use tir_translate::OnnxOptions;
@@ -41,6 +43,25 @@ fn a_bound_file_is_known_by_its_content() {
 }
 
 #[test]
+fn nodes_are_counted_wherever_they_are_written_out() {
+    let model =
+        tir_onnx::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../test/e2e/ops/loop.onnx"))
+            .unwrap();
+    let import = |max_nodes: usize| {
+        let options = OnnxOptions {
+            max_nodes,
+            ..OnnxOptions::default()
+        };
+        tir_translate::import_model_with(&model, &options)
+    };
+    // The loop, and three nodes of four steps.
+    assert!(import(13).is_ok());
+    let errors = import(12).err().unwrap();
+    let message = format!("{:?}", errors[0]);
+    assert!(message.contains("beyond the first 12 nodes"), "{message}");
+}
+
+#[test]
 fn every_option_is_in_the_key() {
     let plain = key(&[]);
     for words in [
@@ -49,6 +70,7 @@ fn every_option_is_in_the_key() {
         ["--dim", "x=1"],
         ["--max-steps", "1"],
         ["--max-table", "1"],
+        ["--max-nodes", "1"],
     ] {
         assert_ne!(plain, key(&words.map(str::to_string)), "{words:?}");
     }

@@ -1,6 +1,6 @@
 //! Ops as nodes.
 
-use tir_core::{AttrValue, Ir, OpId, Value};
+use tir_core::{AttrValue, FloatType, Ir, OpId, Value, float_bits};
 use tir_data::{Array, DType};
 use tir_graph::*;
 use tir_interp::elements;
@@ -126,7 +126,18 @@ fn scalar(w: &mut Writer<'_>, what: &str, number: f64, dtype: DType) -> Outcome<
 fn of(w: &mut Writer<'_>, what: &str, value: tir_core::Attr, dtype: DType) -> Outcome<String> {
     let number = tir_interp::constant(value, tir_interp::elem_of(dtype));
     let number = number.and_then(|data| data.to_array().map_err(|e| e.message.into()));
-    let array = number.map_err(|e| e.to_string())?;
+    let number = number.map_err(|e| e.to_string())?;
+    // The attribute has a type of its own: f64, say, where the operand is f16.
+    let no_number = || format!("{value} is no number");
+    let bits = match tir_interp::elem_of(dtype).get::<FloatType>() {
+        Some(format) => {
+            let number = number.get_f64(0).ok_or_else(no_number)?;
+            i128::from(float_bits(number, *format))
+        }
+        None => number.get_int(0).ok_or_else(no_number)?,
+    };
+    let bytes = bits.to_le_bytes()[..dtype.size()].to_vec();
+    let array = Array::new(dtype, &[], bytes.into()).map_err(|e| e.message)?;
     Ok(w.constant(what, &array))
 }
 

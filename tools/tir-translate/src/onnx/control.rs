@@ -1,8 +1,8 @@
 //! Importers of control flow: `If`, `Loop` and `Scan`.
 //!
-//! Programs here have no branches on data at graph level. A condition that is known takes one branch; of another
-//! one both branches are computed, which no one sees as no operator has an effect, and the results
-//! are chosen from. Loops are written out, one step after the other, so their number must be known, and is
+//! A condition that is known takes one branch; of another one both branches are computed where that is little and nothing in them may
+//! stop the program (a division of integers, a place that data say), and the results are chosen from; else they are branches of
+//! the program. Loops are written out, one step after the other, so their number must be known, and is
 //! bounded by an option.
 
 use tir_core::Value;
@@ -122,10 +122,25 @@ pub(super) fn if_(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
     }
     let condition = value(cx, &condition)?;
     let [then, other] = branches;
-    if repeat::is_long(cx, 2, repeat::nodes(then) + repeat::nodes(other))
-        && let Some(results) = repeat::either(cx, node, condition, branches)
-    {
-        define(cx, node, results.into_iter().map(Meaning::Value).collect());
+    let long = repeat::is_long(cx, 2, repeat::nodes(then) + repeat::nodes(other));
+    if let Some(results) = repeat::either(cx, node, condition, branches) {
+        let made = results.iter().copied().map(Meaning::Value).collect();
+        match if long { None } else { cx.both(&results) } {
+            Some([then, other]) => {
+                let mut chosen = Vec::new();
+                let condition = Make::new(cx, node).reshape(condition, &[])?;
+                for (x, y) in then.into_iter().zip(other) {
+                    chosen.push(cx.add(node, Where { condition, x, y })?);
+                }
+                define(cx, node, chosen.into_iter().map(Meaning::Value).collect());
+            }
+            None => {
+                let text =
+                    "data say which branch is taken: the thread waits for all that it starts";
+                cx.remark(node, text);
+                define(cx, node, made);
+            }
+        }
         return Ok(());
     }
     let then = inside(cx, node, then, Vec::new())?;

@@ -2,7 +2,7 @@
 //! and places of largest elements.
 
 use tir_core::Value;
-use tir_graph::{AvgPool, Conv2d, MaxPool};
+use tir_graph::{AvgPool, Conv2d, MaxPool, accumulator};
 use tir_onnx::Node;
 
 use super::import::{Cx, LARGEST, Outcome};
@@ -350,7 +350,9 @@ pub(super) fn lp_pool(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
             let span = (kernel[d] - 1) * windows.dilations[d] + 1;
             let room = shape[d + 2] + windows.pads[d] + windows.pads[rank + d] - span;
             let rest = room.rem_euclid(windows.strides[d]);
-            if rest != 0 {
+            // No window begins behind the input and the padding before it.
+            let begin = room - rest + windows.strides[d];
+            if rest != 0 && begin < shape[d + 2] + windows.pads[d] {
                 windows.pads[rank + d] += windows.strides[d] - rest;
             }
         }
@@ -359,6 +361,8 @@ pub(super) fn lp_pool(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
         Some(tir_onnx::AttributeValue::Float(p)) => f64::from(*p),
         _ => m.int("p", 2)? as f64,
     };
+    let narrow = m.elem(x);
+    let x = m.cast(x, accumulator(narrow))?;
     let powers = powered(&mut m, x, p)?;
     let (elem, channels) = (m.elem(x), shape[1]);
     let one = m.numbers(elem, &[], &[1.0])?;
@@ -371,10 +375,11 @@ pub(super) fn lp_pool(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
     );
     let y = convolved(&mut m, powers, w, None, form)?;
     let y = rooted(&mut m, y, p)?;
+    let y = m.cast(y, narrow)?;
     m.done(y)
 }
 
-/// `|x|ᵖ`.
+/// `|x|ᵖ`, in the type that sums are accumulated in: squares leave narrow ones.
 fn powered(m: &mut Make<'_, '_>, x: Value, p: f64) -> Outcome<Value> {
     if p == 2.0 {
         return m.mul(x, x);
@@ -411,9 +416,12 @@ pub(super) fn global_pool(cx: &mut Cx<'_>, node: &Node, largest: bool) -> Outcom
             Some(tir_onnx::AttributeValue::Float(p)) => f64::from(*p),
             _ => m.int("p", 2)? as f64,
         };
+        let narrow = m.elem(x);
+        let x = m.cast(x, accumulator(narrow))?;
         let powers = powered(&mut m, x, p)?;
         let sum = m.sum(powers, &axes)?;
-        rooted(&mut m, sum, p)?
+        let y = rooted(&mut m, sum, p)?;
+        m.cast(y, narrow)?
     };
     m.done(y)
 }
@@ -425,6 +433,8 @@ pub(super) fn lp_normalization(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
     let x = m.operand(0)?;
     let dim = m.dimension(m.int("axis", -1)?, m.rank(x))?;
     let p = m.int("p", 2)? as f64;
+    let narrow = m.elem(x);
+    let x = m.cast(x, accumulator(narrow))?;
     let powers = powered(&mut m, x, p)?;
     let sum = m.sum(powers, &[dim])?;
     let norm = rooted(&mut m, sum, p)?;
@@ -432,6 +442,7 @@ pub(super) fn lp_normalization(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
     let one = m.like(x, 1.0)?;
     let safe = m.choose(none, one, norm)?;
     let y = m.div(x, safe)?;
+    let y = m.cast(y, narrow)?;
     m.done(y)
 }
 

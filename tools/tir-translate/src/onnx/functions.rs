@@ -109,6 +109,16 @@ fn log_of_more(m: &mut Make<'_, '_>, x: Value) -> Outcome<Value> {
     m.choose(same, x, product)
 }
 
+/// `ln(1 + eˣ)`, which is `max(x, 0) + ln(1 + e^-|x|)`: no exponential overflows.
+pub(super) fn softplus(m: &mut Make<'_, '_>, x: Value) -> Outcome<Value> {
+    let (high, size) = (m.relu(x)?, m.abs(x)?);
+    let below = m.like(size, 0.0)?;
+    let below = m.sub(below, size)?;
+    let power = m.exp(below)?;
+    let log = log_of_more(m, power)?;
+    m.add(high, log)
+}
+
 /// `sign(x) · ln(1 + |x| + x² / (1 + √(x² + 1)))`.
 pub(super) fn asinh(m: &mut Make<'_, '_>, x: Value) -> Outcome<Value> {
     let (size, square) = (m.abs(x)?, m.mul(x, x)?);

@@ -106,6 +106,8 @@ pub(super) fn local_response(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
         m.float("beta", 0.75)?,
         m.float("bias", 1.0)?,
     );
+    let narrow = m.elem(x);
+    let x = m.cast(x, accumulator(narrow))?;
     let square = m.mul(x, x)?;
     let rest = shape[2..].iter().product();
     let square = m.reshape(square, &[n, 1, c, rest])?;
@@ -133,6 +135,7 @@ pub(super) fn local_response(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {
         let factor = m.pow(sum, power)?;
         m.mul(x, factor)?
     };
+    let y = m.cast(y, narrow)?;
     m.done(y)
 }
 

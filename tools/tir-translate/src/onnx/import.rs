@@ -59,6 +59,8 @@ pub(super) struct Cx<'m> {
     pub(super) library: Library<'m>,
     /// The nodes whose bodies are being imported, outermost first.
     pub(super) within: Vec<String>,
+    /// How many nodes were imported.
+    imported: usize,
     pub(super) report: Report,
     /// What was taken for granted.
     pub(super) remarks: Vec<Diagnostic>,
@@ -115,6 +117,7 @@ pub(super) fn import(
         },
         library: Library::new(&model),
         within: Vec::new(),
+        imported: 0,
         report,
         remarks: Vec::new(),
         path: model.path.clone(),
@@ -213,6 +216,21 @@ impl<'m> Cx<'m> {
     /// Imports nodes, one after the other. What goes wrong is reported.
     pub(super) fn nodes(&mut self, nodes: &[Node]) {
         for node in nodes {
+            // Functions of functions, and branches of branches, may double at each depth.
+            let most = self.options.max_nodes;
+            self.imported = self.imported.saturating_add(1);
+            if self.imported > most {
+                if self.imported == most + 1 {
+                    let text = format!(
+                        "is beyond the first {most} nodes, those of functions and of steps counted each time; --max-nodes says otherwise"
+                    );
+                    self.report.failure(&self.within, node, node.error(text));
+                }
+                for output in node.outputs.iter().flatten() {
+                    self.name(output, Meaning::Broken);
+                }
+                continue;
+            }
             // Ops of a body are at the node that it belongs to.
             if self.within.is_empty() {
                 self.loc = Loc::new(LocData::Named(Name::new(&node.title()), Loc::UNKNOWN));

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use tir_core::{BlockId, DYNAMIC, Diagnostic, OpId, RegionId, Ret, Type, Value};
+use tir_core::{At, BlockId, DYNAMIC, Diagnostic, OpId, RegionId, Ret, Traits, Type, Value};
 use tir_loop::{Bounds, For, If, Yield};
 use tir_onnx::Node;
 
@@ -91,6 +91,36 @@ impl Cx<'_> {
         let types = init.iter().map(|v| self.ir.ty(*v)).collect();
         let bounds = [Bounds::Static(0), count, Bounds::Static(1)];
         self.add_all(node, For::new(bounds, init, body, types))
+    }
+
+    /// Takes apart the op of branches whose results these are, so that both branches are computed, unless something in them has effects
+    /// or may stop the program: then the condition guards it. Gives what each branch ends with.
+    pub(super) fn both(&mut self, results: &[Value]) -> Option<[Vec<Value>; 2]> {
+        let ir = &mut self.ir;
+        let op = ir.owner(*results.first()?)?;
+        let free = |inner: OpId| {
+            let ends = ir.has(inner, Traits::Terminator);
+            ends || ir.is_pure(inner) && !ir.may_stop(inner)
+        };
+        if !ir.walk_below(op).into_iter().all(free) {
+            return None;
+        }
+        let mut given = Vec::new();
+        for region in ir.regions(op).collect::<Vec<_>>() {
+            let block = ir.entry(region)?;
+            let end = ir.last(block)?;
+            given.push(ir.operands(end).collect::<Vec<Value>>());
+            let inner = ir.ops_in(block).filter(|inner| *inner != end);
+            for inner in inner.collect::<Vec<_>>() {
+                ir.move_op(inner, At::Before(op));
+            }
+        }
+        let condition = ir.operand(op, 0);
+        ir.erase(op);
+        if let Some(read) = ir.owner(condition).filter(|_| ir.is_unused(condition)) {
+            ir.erase(read);
+        }
+        given.try_into().ok()
     }
 
     /// One of two regions by a single truth value.

@@ -385,12 +385,6 @@ pub(super) fn either(
         regions.push(cx.close(region, values));
     }
     let regions: [tir_core::RegionId; 2] = regions.try_into().ok()?;
-    let results = cx
-        .either(node, condition, regions, types.unwrap_or_default())
-        .ok()?;
-    cx.remark(
-        node,
-        "data say which branch is taken: the thread waits for all that it starts",
-    );
-    Some(results)
+    cx.either(node, condition, regions, types.unwrap_or_default())
+        .ok()
 }

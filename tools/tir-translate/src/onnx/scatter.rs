@@ -2,10 +2,13 @@
 //!
 //! Places are numbers of elements in row-major order, or of slices. What is taken is a gather of slices. What is put is, if
 //! the places are known, a gather from the tensor and the new elements together; else each slice of the result
-//! is compared with all places: as many steps as there are slices, times those that are put.
+//! is compared with all places: as many steps as there are slices, times those that are put. Where those are many, slices are put by a
+//! loop of the program.
 
-use tir_core::Value;
+use tir_arith::IndexCast;
+use tir_core::{Ret, Type, Value};
 use tir_data::Array;
+use tir_loop::Bounds;
 use tir_onnx::Node;
 
 use super::import::{Cx, Outcome};
@@ -21,6 +24,19 @@ enum How {
     Mul,
     Max,
     Min,
+}
+
+impl How {
+    /// What becomes of an element that something is put to.
+    fn put(self, m: &mut Make<'_, '_>, old: Value, new: Value) -> Outcome<Value> {
+        match self {
+            How::Replace => Ok(new),
+            How::Add => m.add(old, new),
+            How::Mul => m.mul(old, new),
+            How::Max => m.max(old, new),
+            How::Min => m.min(old, new),
+        }
+    }
 }
 
 fn how(m: &Make<'_, '_>) -> Outcome<How> {
@@ -153,6 +169,10 @@ fn put(m: &mut Make<'_, '_>, x: Value, numbers: Value, updates: Value, how: How)
         let all = m.concat(vec![x, updates], 0)?;
         return m.gather(all, from, 0);
     }
+    let rest = m.shape(x)[1];
+    if count.saturating_mul(places).saturating_mul(rest) > TABLE {
+        return put_one_by_one(m, x, numbers, updates, how);
+    }
     let index = Make::index_type();
     let numbers = m.reshape(numbers, &[count, 1])?;
     let all = m.counting(index, places, 1, 2)?;
@@ -195,14 +215,49 @@ fn put(m: &mut Make<'_, '_>, x: Value, numbers: Value, updates: Value, how: How)
         How::Min => m.smallest(parts, &[0])?,
     };
     let together = m.squeeze(together, 0)?;
-    let changed = match how {
-        How::Replace => together,
-        How::Add => m.add(x, together)?,
-        How::Mul => m.mul(x, together)?,
-        How::Max => m.max(x, together)?,
-        How::Min => m.min(x, together)?,
-    };
+    let changed = how.put(m, x, together)?;
     m.choose(some, changed, x)
+}
+
+/// Elements of a table of all places by all that is put, above which slices are put one after the other.
+const TABLE: i64 = 1 << 20;
+
+/// The same by a loop of the program, one slice in each trip.
+fn put_one_by_one(
+    m: &mut Make<'_, '_>,
+    x: Value,
+    numbers: Value,
+    updates: Value,
+    how: How,
+) -> Outcome<Value> {
+    let (count, node) = (m.shape(updates)[0], m.node);
+    let cx = &mut *m.cx;
+    let ty = cx.ir().ty(x);
+    let (region, args) = cx.enter(&[Type::index(), ty]);
+    let done = (|| -> Outcome<Value> {
+        let number = cx.picked(node, numbers, 0, args[0])?;
+        let input = cx.element(node, number)?;
+        let output = Ret(Type::index());
+        let at = cx.add(node, IndexCast { input, output })?;
+        let put = cx.picked(node, updates, 0, args[0])?;
+        if how == How::Replace {
+            return cx.placed(node, put, args[1], 0, at);
+        }
+        let old = cx.picked(node, args[1], 0, at)?;
+        let mut m = Make::new(cx, node);
+        let new = how.put(&mut m, old, put)?;
+        cx.placed(node, new, args[1], 0, at)
+    })();
+    let changed = match done {
+        Ok(changed) => changed,
+        Err(error) => {
+            cx.abandon(region);
+            return Err(error);
+        }
+    };
+    let region = cx.close(region, vec![changed]);
+    let results = cx.repeat(node, Bounds::Static(count), vec![x], region)?;
+    results.first().copied().ok_or(None)
 }
 
 pub(super) fn scatter_nd(cx: &mut Cx<'_>, node: &Node) -> Outcome<()> {

@@ -2,11 +2,13 @@
 
 use tir_core::{Type, Value};
 use tir_data::DType;
+use tir_loop::Bounds;
 use tir_onnx::Node;
 
 use super::computed;
 use super::import::{Cx, Outcome};
 use super::make::Make;
+use super::operands::fail;
 
 /// The place of the largest or smallest element of a dimension, which stays: the first one, or the last.
 fn place(m: &mut Make<'_, '_>, x: Value, dim: usize, largest: bool, last: bool) -> Outcome<Value> {
@@ -85,6 +87,23 @@ pub(super) fn top_k(cx: &mut Cx<'_>, node: &Node, attribute: bool) -> Outcome<()
     if !(0..=size).contains(&count) {
         return m.fail(format!("takes {count} of {size} elements"));
     }
+    // Few of many are found one after the other: a table of all pairs is large.
+    let [low, high] = match tir_graph::bounds(elem) {
+        Some([low, high]) => [low as f64, high as f64],
+        None => [f64::NEG_INFINITY, f64::INFINITY],
+    };
+    let exact = !(elem.is_int() && elem.bits() == Some(64));
+    if size > PAIRS && (1..size / FEW).contains(&count) && exact {
+        let [values, numbers] = one_by_one(cx, node, x, (count, largest), [low, high])?;
+        let mut m = Make::new(cx, node);
+        let mut results = Vec::new();
+        for y in [values, numbers] {
+            results.push(m.moved_back(y, dim)?);
+        }
+        cx.define_all(node, &results);
+        return Ok(());
+    }
+    m.cx.room(node, &[size, size])?;
     let (one, others) = (m.unsqueeze(x, rank)?, m.unsqueeze(x, rank - 1)?);
     let better = match largest {
         true => m.greater(others, one)?,
@@ -118,6 +137,78 @@ pub(super) fn top_k(cx: &mut Cx<'_>, node: &Node, attribute: bool) -> Outcome<()
     }
     cx.define_all(node, &results);
     Ok(())
+}
+
+/// More elements than these are not compared each with each, where only few of them are taken: one in so many.
+const PAIRS: i64 = 1024;
+const FEW: i64 = 4;
+
+/// So many of the largest or smallest elements of the last dimension, and their places, by a loop of the program: each time the best
+/// of those that are left, of equal ones the first. `bounds` are those of the element type.
+fn one_by_one(
+    cx: &mut Cx<'_>,
+    node: &Node,
+    x: Value,
+    (count, largest): (i64, bool),
+    [low, high]: [f64; 2],
+) -> Outcome<[Value; 2]> {
+    let mut m = Make::new(cx, node);
+    let (shape, elem, index) = (m.shape(x), m.elem(x), Make::index_type());
+    let last = shape.len() - 1;
+    let size = shape[last];
+    let numbers = m.counting(index, size, last, shape.len())?;
+    // None is taken yet.
+    let taken = m.less(x, x)?;
+    let mut lists = shape.clone();
+    lists[last] = count;
+    let [values, places] = [elem, index].map(|elem| Type::tensor(&lists[..], elem));
+    let start = vec![
+        taken,
+        cx.outside(node, &lists, elem)?,
+        cx.outside(node, &lists, index)?,
+    ];
+    let mask = cx.ir().ty(taken);
+    let (region, args) = cx.enter(&[Type::index(), mask, values, places]);
+    let done = (|| -> Outcome<Vec<Value>> {
+        let mut m = Make::new(cx, node);
+        let worst = m.like(x, if largest { low } else { high })?;
+        let left = m.choose(args[1], worst, x)?;
+        let best = match largest {
+            true => m.largest(left, &[last])?,
+            false => m.smallest(left, &[last])?,
+        };
+        let same = m.equal(left, best)?;
+        // What is no number goes before all.
+        let number = m.equal(left, left)?;
+        let odd = m.not(number)?;
+        let same = m.or(same, odd)?;
+        let free = m.not(args[1])?;
+        let found = m.and(same, free)?;
+        let behind = m.like(numbers, size as f64)?;
+        let candidates = m.choose(found, numbers, behind)?;
+        let place = m.smallest(candidates, &[last])?;
+        let here = m.equal(numbers, place)?;
+        let taken = m.or(args[1], here)?;
+        let (value, number) = (m.squeeze(best, last)?, m.squeeze(place, last)?);
+        Ok(vec![
+            taken,
+            cx.placed(node, value, args[2], last, args[0])?,
+            cx.placed(node, number, args[3], last, args[0])?,
+        ])
+    })();
+    let given = match done {
+        Ok(given) => given,
+        Err(error) => {
+            cx.abandon(region);
+            return Err(error);
+        }
+    };
+    let region = cx.close(region, given);
+    let results = cx.repeat(node, Bounds::Static(count), start, region)?;
+    match results[..] {
+        [_, values, places] => Ok([values, places]),
+        _ => fail(node, "has no results"),
+    }
 }
 
 /// Sums along a dimension where all but one are 0.

@@ -34,10 +34,14 @@ pub struct OnnxOptions {
     /// Most numbers in a table that an operator is put together with: positions, masks, weights of an interpolation.
     #[arg(long, value_name = "NUMBERS", default_value_t = MAX_TABLE)]
     pub max_table: usize,
+    /// Most nodes that are imported, those of functions and of steps that are written out counted each time.
+    #[arg(long, value_name = "NODES", default_value_t = MAX_NODES)]
+    pub max_nodes: usize,
 }
 
 const MAX_TABLE: usize = 1 << 24;
 const MAX_WRITTEN: usize = 128;
+const MAX_NODES: usize = 1_000_000;
 
 impl Default for OnnxOptions {
     fn default() -> Self {
@@ -48,6 +52,7 @@ impl Default for OnnxOptions {
             max_steps: 1024,
             max_written: MAX_WRITTEN,
             max_table: MAX_TABLE,
+            max_nodes: MAX_NODES,
         }
     }
 }
@@ -57,8 +62,13 @@ impl OnnxOptions {
     /// None if it cannot be read.
     pub fn key(&self) -> Option<String> {
         let mut key = format!(
-            "{:?} {:?} {} {} {}",
-            self.shapes, self.dims, self.max_steps, self.max_written, self.max_table
+            "{:?} {:?} {} {} {} {}",
+            self.shapes,
+            self.dims,
+            self.max_steps,
+            self.max_written,
+            self.max_table,
+            self.max_nodes
         );
         for text in &self.bound {
             match text.split_once('=') {

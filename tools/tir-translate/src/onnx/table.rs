@@ -477,6 +477,13 @@ pub(super) static TABLE: &[(&str, Readers)] = &[
         ],
     ),
     (
+        "Softplus",
+        &[(
+            1,
+            Some(|cx, node| functions::of_one(cx, node, functions::softplus)),
+        )],
+    ),
+    (
         "SpaceToDepth",
         &[(1, Some(|cx, node| grid::blocks(cx, node, false)))],
     ),

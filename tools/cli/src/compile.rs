@@ -381,7 +381,7 @@ fn import(options: &Options, file: &Path) -> Result<(), String> {
         };
         tir_text::print(ir, &options)
     };
-    tir_io::save(&mut module, tir_io::Out::File(file), print).map_err(|e| render(vec![*e]))
+    tir_io::save(&mut module, tir_io::Out::File(file), None, print).map_err(|e| render(vec![*e]))
 }
 
 /// How a program is lowered to a level: an option of tir-opt.

@@ -28,7 +28,7 @@ pub(crate) fn explain(options: &Options) -> Result<String, String> {
     let last = compiled.last.as_ref();
     let account = last.and_then(|last| Some((last.machine.as_ref()?, last.timeline.as_ref()?)));
     let Some((machine, timeline)) = account else {
-        return Err("error: the program runs on no machine\n".to_string());
+        return Err(format!("error: {}\n", tir_run::NO_WORK));
     };
     let found = named(&machine.layers, &options.layer)?;
     let mut text = String::new();

@@ -56,9 +56,10 @@ pub fn main() -> ExitCode {
     let mut out = std::io::stdout();
     let done = match cli.command {
         Command::Compile(options) => compile::compile(&options, &mut out),
-        Command::Explain(options) => explain::explain(&options).map(|text| {
-            let _ = out.write_all(text.as_bytes());
-            true
+        Command::Explain(options) => explain::explain(&options).and_then(|text| {
+            let written = tir_data::write_stdout(text.as_bytes());
+            written.map_err(|error| format!("error: {error}\n"))?;
+            Ok(true)
         }),
     };
     match done {

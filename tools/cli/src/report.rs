@@ -143,7 +143,7 @@ pub(crate) fn page(options: &Options, compiled: &Compiled) -> Result<String, Str
     let last = compiled.last.as_ref();
     let account = last.and_then(|last| Some((last.machine.clone()?, last.timeline.clone()?)));
     let Some((summary, mut timeline)) = account else {
-        return Err("error: --report: the program runs on no machine\n".to_string());
+        return Err(format!("error: --report: {}\n", tir_run::NO_WORK));
     };
     let shares = timeline.shares();
     timeline.join(options.report_stretches);

@@ -15,7 +15,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
-use tir::Sources;
+use tir::data::write_stdout;
+use tir::{Diagnostic, Sources};
 
 /// The main function.
 pub fn main() -> ExitCode {
@@ -28,11 +29,13 @@ pub fn main() -> ExitCode {
         }
     };
     let mut sources = Sources::default();
-    match run(&options, &mut sources) {
-        Ok(report) => {
-            let _ = write!(std::io::stdout().lock(), "{report}");
-            ExitCode::from(u8::from(!report.acyclic))
-        }
+    let shown = run(&options, &mut sources).and_then(|report| {
+        let written = write_stdout(report.to_string().as_bytes());
+        let written = written.map_err(|error| Diagnostic::error(error.to_string()));
+        written.map(|()| u8::from(!report.acyclic))
+    });
+    match shown {
+        Ok(code) => ExitCode::from(code),
         Err(error) => {
             let text = sources.render(&error, false);
             let _ = std::io::stderr().lock().write_all(text.as_bytes());

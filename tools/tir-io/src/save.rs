@@ -1,12 +1,11 @@
 //! Saving a program together with its blobs.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use tir_core::{BlobAttr, Diagnostic, Failure, Ir};
 use tir_data::blob::{self, Origin};
-use tir_data::{Bytes, DType, DataError, Staged, stage_safetensors_with};
+use tir_data::{Bytes, DType, DataError, Staged, stage_safetensors_with, write_stdout};
 use tir_interp::tensor_form;
 
 use crate::blobs;
@@ -15,26 +14,32 @@ use crate::paths::{absolute, relative};
 /// Where a program goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Out<'a> {
-    /// To a file; blobs that were made in memory go to the `.safetensors` of the same name.
+    /// To a file.
     File(&'a Path),
-    /// To standard output; blobs that were made in memory go to this file.
-    Stdout(Option<&'a Path>),
+    /// To standard output.
+    Stdout,
 }
 
-/// Writes a program and what it holds in memory. Blobs that lie in a file keep pointing to it.
-/// `print` gives the text. Files are renamed into place together at the end.
+/// Writes a program and what it holds in memory. Blobs that lie in a file keep pointing to it; those that were made in memory go to
+/// `weights`, and if it is not given to the `.safetensors` of the program's name. `print` gives the text. Files are renamed into place together at the end.
 ///
 /// # Errors
 /// If a file cannot be written, a blob is not loaded, or there is no file named for blobs; then
 /// nothing has been written.
-pub fn save(ir: &mut Ir, out: Out<'_>, print: impl FnOnce(&Ir) -> String) -> Result<(), Failure> {
-    let (folder, weights) = match out {
+pub fn save(
+    ir: &mut Ir,
+    out: Out<'_>,
+    weights: Option<&Path>,
+    print: impl FnOnce(&Ir) -> String,
+) -> Result<(), Failure> {
+    let (folder, beside) = match out {
         Out::File(path) => (
             absolute(path).parent().map(Path::to_path_buf),
             Some(path.with_extension("safetensors")),
         ),
-        Out::Stdout(weights) => (std::env::current_dir().ok(), weights.map(Path::to_path_buf)),
+        Out::Stdout => (std::env::current_dir().ok(), None),
     };
+    let weights = weights.map(Path::to_path_buf).or(beside);
     let folder = folder.unwrap_or_default();
     let staged = place_blobs(ir, &folder, weights.as_deref())?;
     let text = print(ir);
@@ -45,13 +50,9 @@ pub fn save(ir: &mut Ir, out: Out<'_>, print: impl FnOnce(&Ir) -> String) -> Res
             staged.map_or(Ok(()), Staged::commit).map_err(failure)?;
             program.commit().map_err(failure)
         }
-        Out::Stdout(_) => {
+        Out::Stdout => {
             staged.map_or(Ok(()), Staged::commit).map_err(failure)?;
-            let mut stdout = std::io::stdout().lock();
-            let written = stdout
-                .write_all(text.as_bytes())
-                .and_then(|()| stdout.flush());
-            written.map_err(|e| format!("cannot write to standard output: {e}").into())
+            write_stdout(text.as_bytes()).map_err(failure)
         }
     }
 }

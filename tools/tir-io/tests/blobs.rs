@@ -52,7 +52,7 @@ fn what_is_made_in_memory_gets_a_file() {
     ];
     let mut ir = module(&values);
     let out = dir.path().join("net.tir");
-    save(&mut ir, Out::File(&out), |_| "text".into()).unwrap();
+    save(&mut ir, Out::File(&out), None, |_| "text".into()).unwrap();
     assert_eq!(fs::read_to_string(&out).unwrap(), "text");
     let saved = blobs(&ir);
     let places: Vec<_> = saved.iter().map(|b| (&*b.file, &*b.key)).collect();
@@ -88,7 +88,7 @@ fn what_lies_in_a_file_stays_there() {
     let mut ir = module(&[attr("w.safetensors", blob::hash(&w), &[20, 30])]);
     load_blobs(&ir, &folder).unwrap();
     let out = other.join("net.tir");
-    save(&mut ir, Out::File(&out), |_| String::new()).unwrap();
+    save(&mut ir, Out::File(&out), None, |_| String::new()).unwrap();
     assert_eq!(&*blobs(&ir)[0].file, "../weights/w.safetensors");
     assert!(!other.join("net.safetensors").exists());
     load_blobs(&ir, &other).unwrap();
@@ -98,7 +98,10 @@ fn what_lies_in_a_file_stays_there() {
         tir_interp::attr_named(&array(12), "v"),
     ]);
     load_blobs(&ir, &folder).unwrap();
-    save(&mut ir, Out::File(&folder.join("w.tir")), |_| String::new()).unwrap();
+    save(&mut ir, Out::File(&folder.join("w.tir")), None, |_| {
+        String::new()
+    })
+    .unwrap();
     let file = tir_data::SafeTensors::open(&folder.join("w.safetensors")).unwrap();
     assert_eq!(file.get("w").unwrap(), w);
     assert_eq!(file.get("v").unwrap(), array(12));
@@ -141,7 +144,7 @@ fn what_does_not_fit_is_said() {
 #[test]
 fn standard_output_needs_a_name_for_weights() {
     let mut ir = module(&[tir_interp::attr_named(&array(31), "w")]);
-    let error = save(&mut ir, Out::Stdout(None), |_| String::new()).unwrap_err();
+    let error = save(&mut ir, Out::Stdout, None, |_| String::new()).unwrap_err();
     assert_eq!(
         error.message,
         "no file is named for 1 constant in memory, first 'w'"

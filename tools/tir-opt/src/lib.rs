@@ -101,12 +101,21 @@ pub struct Outcome {
 pub fn main(tool: Tool) -> ExitCode {
     let args: Vec<std::ffi::OsString> = std::env::args_os().collect();
     let outcome = run(&tool, &args, &mut std::io::stdin(), io::color());
-    // Nobody is left to tell if a stream is gone.
-    let _ = std::io::stdout().lock().write_all(&outcome.stdout);
-    let _ = std::io::stderr()
-        .lock()
-        .write_all(outcome.stderr.as_bytes());
-    ExitCode::from(outcome.code)
+    let mut said = outcome.stderr;
+    let written = tir_data::write_stdout(&outcome.stdout);
+    if let Err(error) = &written {
+        said += &render(
+            &Sources::default(),
+            &[Diagnostic::error(error.to_string())],
+            color(),
+        );
+    }
+    // Nobody is left to tell if this stream is gone.
+    let _ = std::io::stderr().lock().write_all(said.as_bytes());
+    ExitCode::from(match written {
+        Ok(()) => outcome.code,
+        Err(_) => outcome.code.max(1),
+    })
 }
 
 /// Runs the tool on a command line, the program's name first.

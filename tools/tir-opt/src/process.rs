@@ -375,7 +375,7 @@ impl<'a> Job<'a> {
             ..self.printing()
         };
         let mut input = failed.input;
-        tir_io::save(&mut input, tir_io::Out::File(path), |ir| {
+        tir_io::save(&mut input, tir_io::Out::File(path), None, |ir| {
             header + &tir_text::print(ir, &printing)
         })
     }
@@ -393,15 +393,15 @@ impl<'a> Job<'a> {
 
     fn write(&mut self, mut programs: Vec<Ir>) {
         let options = self.options;
+        let weights = options.weights_out.as_deref();
         let written = match (&mut programs[..], &options.output) {
             ([one], Some(path)) if !is_special(path) => {
-                tir_io::save(one, tir_io::Out::File(path), |ir| self.print(ir))
+                tir_io::save(one, tir_io::Out::File(path), weights, |ir| self.print(ir))
             }
             ([one], output) => {
                 // The text goes out with all else, at the end: nothing is left to be printed now.
                 let mut text = String::new();
-                let out = tir_io::Out::Stdout(options.weights_out.as_deref());
-                let done = tir_io::save(one, out, |ir| {
+                let done = tir_io::save(one, tir_io::Out::Stdout, weights, |ir| {
                     text = self.print(ir);
                     String::new()
                 });

@@ -31,6 +31,8 @@ pub(crate) fn header(tool: &str, options: &Options, pipeline: &Pipeline) -> Stri
     let lists = [
         ("--rules", &options.rule_files),
         ("--disable-rule", &options.disabled_rules),
+        ("--rule-classes", &options.rule_classes),
+        ("--fail-on", &options.fail_on),
     ];
     for (flag, values) in lists {
         flags.extend(values.iter().map(|value| format!("{flag}={value}")));
@@ -78,6 +80,8 @@ pub(crate) fn options(tool: &Tool, given: &Options, input: &Input) -> Result<Opt
         pipeline: stored.pipeline,
         rule_files: stored.rule_files,
         disabled_rules: stored.disabled_rules,
+        rule_classes: stored.rule_classes,
+        fail_on: stored.fail_on,
         verify_each: stored.verify_each,
         allow_unregistered: stored.allow_unregistered,
         ..given.clone()

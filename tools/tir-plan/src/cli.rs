@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
+use tir::data::{Staged, write_stdout};
 use tir::{Diagnostic, Loc, Name, Sources};
 use tir_packing::{Algorithm, Kept, Plan, STEPS, apart, keep_apart, solve};
 use tir_plan_check::{Limits, Malformed, Shown, Valid};
@@ -49,7 +50,7 @@ pub struct Options {
     /// [default: none with --time-limit, else 2000000]
     #[arg(long, value_name = "N")]
     pub steps: Option<u64>,
-    /// Write the rows of the file with a column `offset`.
+    /// Write the rows of the file with a column `offset`; `-` is standard output, and the report goes to standard error then.
     #[arg(short, long, value_name = "PLAN.csv")]
     pub output: Option<PathBuf>,
     /// Draw the plan: time to the right, bytes upward; one space above the other.
@@ -338,7 +339,22 @@ fn load(path: &Path, sources: &mut Sources) -> Result<(Name, String), Diagnostic
     Ok((name, text))
 }
 
+/// Writes a file as a whole, or to standard output.
 fn write(path: &Path, text: &str) -> Result<(), Diagnostic> {
-    std::fs::write(path, text)
-        .map_err(|e| Diagnostic::error(format!("cannot write '{}': {e}", path.display())))
+    let written = match path == Path::new("-") {
+        true => write_stdout(text.as_bytes()),
+        false => Staged::write(path, &[text.as_bytes()]).and_then(Staged::commit),
+    };
+    written.map_err(|error| Diagnostic::error(error.to_string()))
+}
+
+impl Options {
+    /// Whether a file goes to standard output: then the report does not.
+    pub fn prints(&self) -> bool {
+        let files = [&self.output, &self.svg, &self.certificate];
+        files
+            .into_iter()
+            .flatten()
+            .any(|path| path == Path::new("-"))
+    }
 }

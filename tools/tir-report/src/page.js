@@ -55,12 +55,13 @@ data.shares.forEach(([name, cycles], i) => {
 });
 
 // Layers.
-const peakMacs = summary.queues.filter(q => !q.engine).reduce((most, q) => Math.max(most, q.busy ? q.macs / q.busy : 0), 0);
-const rates = summary.queues.filter(q => q.engine && q.busy).map(q => q.bytes / q.busy);
-const rate = Math.max(0, ...rates), bothWays = rates.reduce((a, b) => a + b, 0);
+// What all units that multiply, and all engines that work, do in a cycle at most.
+const atMost = queues => queues.reduce((sum, q) => sum + (q.rate || 0), 0);
+const peakMacs = atMost(summary.queues.filter(q => !q.engine && q.macs));
+const bothWays = atMost(summary.queues.filter(q => q.engine && q.busy));
 const layers = summary.layers.map(l => {
   const compulsory = l.causes.compulsory || 0, useful = l.useful_macs || 0;
-  const bound = Math.max(peakMacs ? useful / peakMacs : 0, rate ? compulsory / rate : 0);
+  const bound = Math.max(peakMacs ? useful / peakMacs : 0, bothWays ? compulsory / bothWays : 0);
   return { ...l, compulsory, useful, bound, share: l.cycles ? bound / l.cycles : 0, extra: l.bytes - compulsory, waits: l.waiting + l.queue_full };
 });
 const columns = [
@@ -92,7 +93,7 @@ watchers.push(showLayers);
 // Roofline: logarithmic on both axes.
 function showRoofline() {
   const dots = layers.filter(l => l.useful && l.bytes && l.cycles).map(l => ({ l, x: l.useful / l.bytes, y: l.useful / l.cycles }));
-  if (!dots.length || !peakMacs || !rate) { el("roofline").textContent = "No layer has multiply-adds on a unit."; return; }
+  if (!dots.length || !peakMacs || !bothWays) { el("roofline").textContent = "No layer has multiply-adds on a unit."; return; }
   const knee = peakMacs / bothWays, W = 900, H = 300, M = 46;
   const xs = [...dots.map(d => d.x), knee], ys = [...dots.map(d => d.y), peakMacs];
   const lo = v => Math.log10(Math.min(...v)) - .2, hi = v => Math.log10(Math.max(...v)) + .2;

@@ -153,8 +153,9 @@ fn space(ty: Type) -> Option<Name> {
 
 /// The array that a value is.
 pub fn to_array(env: &mut Env<'_>, ty: Type, data: &Data) -> Result<Array, Failure> {
-    match data {
+    let array = match data {
         Data::View(view) => env.view_to_array(view, ty.elem()),
         other => other.to_array(),
-    }
+    }?;
+    tir_interp::fitted(array, ty)
 }

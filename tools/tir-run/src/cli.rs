@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
+use clap::builder::RangedU64ValueParser;
 
 /// Executes a function of a program at any level of abstraction and reports its outputs.
 /// Inputs bind to arguments in order. Outputs are arguments marked `func.out` and results; they are
@@ -31,10 +32,10 @@ pub struct Options {
     #[arg(long, value_name = "K.npy")]
     pub compare: Vec<PathBuf>,
     /// Relative tolerance: |actual - expected| <= atol + rtol * |expected|.
-    #[arg(long, value_name = "R", default_value_t = 1e-5)]
+    #[arg(long, value_name = "R", default_value_t = 1e-5, value_parser = tolerance, allow_negative_numbers = true)]
     pub rtol: f64,
     /// Absolute tolerance.
-    #[arg(long, value_name = "A", default_value_t = 1e-8)]
+    #[arg(long, value_name = "A", default_value_t = 1e-8, value_parser = tolerance, allow_negative_numbers = true)]
     pub atol: f64,
     /// Machine file to use instead of the machine in the program; host: that of this processor.
     #[arg(long, value_name = "FILE")]
@@ -49,10 +50,10 @@ pub struct Options {
     #[arg(long, requires = "native")]
     pub strict: bool,
     /// Number of calls of native code; the time is that of the quickest.
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "native")]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "native", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub repeat: usize,
     /// Threads that share the nests of native code; results do not depend on their number.
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "native")]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "native", value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     pub threads: usize,
     /// Print the full machine report: units, engines, spaces, transfers, calls. With --native: the time of each layer.
     /// The least of --repeat calls stands for each.
@@ -73,4 +74,16 @@ pub struct Options {
     /// Maximum size of the input in bytes.
     #[arg(long, value_name = "N", default_value_t = 1 << 30)]
     pub max_bytes: u64,
+}
+
+/// A tolerance of a command line.
+///
+/// # Errors
+/// If it is no number, or below zero: nothing would be close.
+fn tolerance(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "expected a number".to_string())?;
+    match number >= 0.0 {
+        true => Ok(number),
+        false => Err("expected a number that is not negative".to_string()),
+    }
 }

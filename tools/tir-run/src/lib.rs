@@ -57,18 +57,22 @@ pub fn main(name: &'static str, dialects: &[&'static Dialect]) -> ExitCode {
 /// standard output, the text goes to standard error.
 fn show(options: &Options, summary: &Summary) -> Result<(), Vec<Diagnostic>> {
     let fail = |message: String| vec![Diagnostic::error(message)];
+    let say = |text: &str| {
+        let written = tir_data::write_stdout(text.as_bytes());
+        written.map_err(|error| fail(error.to_string()))
+    };
     let text = summary.to_string();
     let Some(path) = &options.json else {
-        let _ = std::io::stdout().lock().write_all(text.as_bytes());
-        return Ok(());
+        return say(&text);
     };
     let json = serde_json::to_string_pretty(summary).map_err(|e| fail(e.to_string()))? + "\n";
     if path.as_os_str() == "-" {
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
-        let _ = std::io::stdout().lock().write_all(json.as_bytes());
-    } else {
-        tir_opt::write(path, json.as_bytes())?;
-        let _ = std::io::stdout().lock().write_all(text.as_bytes());
+        return say(&json);
     }
-    Ok(())
+    tir_opt::write(path, json.as_bytes())?;
+    say(&text)
 }
+
+/// Why there is nothing to show of a run on the machine model.
+pub const NO_WORK: &str = "the program starts no work on a machine, so there are no cycles to show";

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use serde::Serialize;
-use tir::grouped;
+use tir::{Name, grouped};
+use tir_accel::MachineInfo;
 use tir_accel::bounds::Bounds;
 use tir_accel::eval::Layer;
 use tir_machine::Report;
@@ -90,6 +91,9 @@ pub struct QueueSummary {
     pub conflict: u64,
     pub bytes: u64,
     pub macs: u64,
+    /// The most that it does in a cycle, as its machine says: bytes of an engine, multiply-adds of a unit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
 }
 
 /// Bytes moved for one cause.
@@ -154,6 +158,23 @@ impl BoundsSummary {
 }
 
 impl MachineSummary {
+    /// The same with what engines and units of the machine do in a cycle at most.
+    #[must_use]
+    pub fn with_rates(mut self, machine: &MachineInfo) -> Self {
+        for queue in &mut self.queues {
+            let name = Name::new(&queue.name);
+            let engine = machine.engine(name).map(|e| e.bytes_per_cycle as f64);
+            let own = machine.intrinsics.iter().filter(|i| i.unit == name);
+            let most = own.filter(|i| i.macs > 0 && i.cycles > 0);
+            let most = most.map(|i| i.macs as f64 / i.cycles as f64);
+            // A vector unit multiplies and adds one pair in each lane.
+            let vectors = machine.vectors.iter().filter(|v| v.unit == name);
+            let lanes = vectors.map(|v| v.lanes as f64);
+            queue.rate = engine.or_else(|| most.chain(lanes).reduce(f64::max));
+        }
+        self
+    }
+
     /// What a report says; `all_macs` are the multiply-adds of the whole program, `bounds` those of
     /// its network, `layers` what is known of its layers.
     pub fn new(
@@ -201,6 +222,7 @@ impl MachineSummary {
                     conflict: q.conflict,
                     bytes: q.bytes,
                     macs: q.macs,
+                    rate: None,
                 })
                 .collect(),
             macs,

@@ -85,7 +85,8 @@ pub(crate) fn finish(
     let bounds = work.map(|work| Bounds::of(&work, memory.info()));
     let layers = &memory.layers().layers;
     Ok(Some(Account {
-        summary: MachineSummary::new(&report, Some(all), bounds.as_ref(), layers),
+        summary: MachineSummary::new(&report, Some(all), bounds.as_ref(), layers)
+            .with_rates(memory.info()),
         trace: keep.trace.then(|| memory.trace()),
         timeline: keep.timeline.then(|| Timeline::of(memory.machine())),
     }))

@@ -210,7 +210,7 @@ fn write_outputs(options: &Options, outputs: &[Array]) -> Result<Vec<PathBuf>, E
 fn write_trace(path: &Path, trace: Option<&str>) -> Result<(), Errors> {
     let fail = |message: String| vec![Diagnostic::error(message)];
     let Some(trace) = trace else {
-        return Err(fail("--trace: the program runs on no machine".into()));
+        return Err(fail(format!("--trace: {}", crate::NO_WORK)));
     };
     Ok(tir_opt::write(path, trace.as_bytes())?)
 }

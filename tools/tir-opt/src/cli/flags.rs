@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, StyledStr};
+use clap::builder::{PossibleValuesParser, RangedU64ValueParser, StyledStr};
 use clap::{Arg, ArgAction, Command, value_parser};
 use tir_pass::{PassInfo, PassRegistry};
 
@@ -56,7 +56,7 @@ pub fn command(tool: &Tool) -> Command {
             option(
                 "weights-out",
                 "FILE",
-                "File for new large constants if the result goes to standard output",
+                "File for new large constants; if it is not given, the .safetensors of the output file's name",
             )
             .value_parser(value_parser!(PathBuf)),
         )
@@ -328,10 +328,10 @@ fn check_rules(command: Command) -> Command {
             number(
                 "check-instances",
                 "N",
-                "Number of instances per rule",
+                "Number of instances per rule; eight at least for each choice of its variables for ops",
                 CHECK_INSTANCES,
             )
-            .value_parser(value_parser!(usize)),
+            .value_parser(RangedU64ValueParser::<usize>::new().range(1..)),
         )
         .arg(
             number(
@@ -340,7 +340,7 @@ fn check_rules(command: Command) -> Command {
                 "Maximum number of attempts to generate instances, per rule",
                 CHECK_TRIES,
             )
-            .value_parser(value_parser!(usize)),
+            .value_parser(RangedU64ValueParser::<usize>::new().range(1..)),
         )
         .arg(number("check-seed", "N", "Random seed", CHECK_SEED).value_parser(value_parser!(u64)))
 }

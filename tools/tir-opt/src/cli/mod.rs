@@ -66,7 +66,7 @@ pub struct Options {
     pub max_depth: usize,
     /// Most bytes that are read.
     pub max_bytes: u64,
-    /// Where constants go if the program goes to standard output.
+    /// Where constants go, if not beside the program.
     pub weights_out: Option<PathBuf>,
     /// Where a failing pass goes, with its input.
     pub reproducer: Option<PathBuf>,

@@ -213,7 +213,9 @@ impl Entry {
                 let bytes =
                     bytes.map_err(|e| fail(format!("cannot read '{}': {e}", path.display())))?;
                 let (dtype, shape) = bind::form(ty).map_err(|e| vec![*e])?;
-                Array::new(dtype, &shape, bytes.into()).map_err(|e| fail(e.to_string()))
+                let array = Array::new(dtype, &shape, bytes.into());
+                let array = array.map_err(|e| fail(e.to_string()))?;
+                tir_interp::fitted(array, ty).map_err(|e| vec![*e])
             })
             .collect()
     }

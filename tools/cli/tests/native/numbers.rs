@@ -84,6 +84,19 @@ fn strict_code_rounds_and_orders_as_the_interpreter() {
     let wanted = execute(&module, function, &inputs).expect("it runs");
     let found = native(&module, function, &inputs, true, 1).expect("it runs");
     same(&wanted.outputs, &found).unwrap_or_else(|why| panic!("{why}"));
+    // Fast code keeps what is small, too.
+    let fast = native(&module, function, &inputs, false, 1).expect("it runs");
+    let small = |all: &[Array]| all[5].get_f64(2);
+    assert_eq!(small(&fast), small(&wanted.outputs));
+}
+
+#[test]
+fn modes_of_rounding_are_refused() {
+    let tool = tir_opt::stock();
+    tool.load();
+    if !can_compile() {
+        return;
+    }
     let rounds = "func.func @main(%x: memref<f64>, %y: memref<f32> {func.out}) {
   %a = memref.load %x[] : memref<f64>
   %b = arith.truncf %a upward : f64 to f32
@@ -92,11 +105,39 @@ fn strict_code_rounds_and_orders_as_the_interpreter() {
 }";
     let rounds = tir::text::parse(rounds, Name::new("rounds.tir"), &Default::default());
     let one = [Array::scalar(1.5f64)];
-    let refused = native(&rounds.expect("a program"), function, &one, true, 1);
+    let refused = native(
+        &rounds.expect("a program"),
+        Name::new("main"),
+        &one,
+        true,
+        1,
+    );
     let refused = refused.expect_err("rounds upward");
     assert!(refused.contains("only to_nearest_even runs"), "{refused}");
-    // Fast code keeps what is small, too.
-    let fast = native(&module, function, &inputs, false, 1).expect("it runs");
-    let small = |all: &[Array]| all[5].get_f64(2);
-    assert_eq!(small(&fast), small(&wanted.outputs));
+}
+
+#[test]
+fn integers_of_few_bits_have_their_sign_on_files() {
+    let tool = tir_opt::stock();
+    tool.load();
+    if !can_compile() {
+        return;
+    }
+    let function = Name::new("main");
+    let narrow = "func.func @main(%x: memref<4xi8>, %y: memref<4xi7> {func.out}) -> i7 {
+  loop.for %i = 0 to 4 {
+    %a = memref.load %x[%i] : memref<4xi8>
+    %b = arith.trunci %a : i8 to i7
+    memref.store %b, %y[%i] : memref<4xi7>
+  }
+  %c = arith.constant -3 : i7
+  func.return %c : i7
+}";
+    let narrow = tir::text::parse(narrow, Name::new("narrow.tir"), &Default::default());
+    let narrow = narrow.expect("a program");
+    let bytes = [Array::from_vec(&[4], vec![-1i8, -64, 64, 3]).expect("an array")];
+    let wanted = execute(&narrow, function, &bytes).expect("it runs");
+    let found = native(&narrow, function, &bytes, true, 1).expect("it runs");
+    same(&wanted.outputs, &found).unwrap_or_else(|why| panic!("{why}"));
+    assert!(found.iter().any(|array| array.get_int(0) == Some(-3)));
 }

@@ -209,18 +209,14 @@ impl Given {
 pub fn check_formats(dialect: &Dialect) -> Result<(), String> {
     let mut names = HashSet::new();
     for spec in dialect.ops {
-        let prefix = spec
-            .name
-            .strip_suffix(spec.name.split('.').next_back().unwrap_or(""));
         let (own, name) = (dialect.name, spec.name);
-        if !prefix
-            .is_some_and(|prefix| prefix.starts_with(own) && prefix[own.len()..].starts_with('.'))
-        {
+        let rest = name.strip_prefix(own);
+        if !rest.is_some_and(|rest| rest.starts_with('.')) {
             return Err(format!(
                 "'{name}' is no op of dialect '{own}', whose ops are called '{own}.…'"
             ));
         }
-        if !names.insert(spec.name) {
+        if !names.insert(name) {
             return Err(format!("dialect '{own}' has two ops called '{name}'"));
         }
         if let Some(info) = Name::new(spec.name).info() {
@@ -237,13 +233,11 @@ fn check_elems(info: &OpInfo, elems: &[Elem]) -> Result<(), String> {
         match elem {
             Elem::Literal(literal) => {
                 check_literal(literal)?;
-                let block = |i: usize| {
-                    let role = info.fields[i].role;
-                    matches!(role, Role::Successor | Role::Successors)
-                };
                 let successor = match before {
                     Some(Elem::Successors) => true,
-                    Some(Elem::Field(i)) => block(*i),
+                    Some(Elem::Field(i)) => {
+                        matches!(info.fields[*i].role, Role::Successor | Role::Successors)
+                    }
                     _ => false,
                 };
                 if literal == ":" && successor {

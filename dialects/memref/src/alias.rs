@@ -92,6 +92,10 @@ fn allocates(ir: &Ir, op: OpId, value: Value) -> bool {
 /// The memrefs that an op hands on: each with the result or block argument that it may become.
 /// What the ends of its regions hand on is listed with the op.
 pub fn flows(ir: &Ir, op: OpId) -> Vec<(Value, Value)> {
+    if op == ir.root() {
+        // What a function returns goes to its callers.
+        return Vec::new();
+    }
     if ir.regions(op).len() > 0 {
         let edges = region_edges(ir, op, &is_memref);
         return edges.into_iter().flat_map(|edge| edge.values).collect();
@@ -243,14 +247,25 @@ pub fn accesses(ir: &Ir, op: OpId) -> Vec<(Access, Value)> {
 }
 
 /// Whether an op itself may access memory that none of its operands stands for, apart from what the ops in its regions do: it has
-/// an effect on memory that is not known, or nothing is known of it, as of a call. A buffer that the function allocates is
-/// no such memory: who is not given it cannot reach it.
+/// an effect on memory that is not known, or nothing is known of it, as of a call. Which buffers that may be, [`is_reached`]
+/// says.
 pub fn accesses_others(ir: &Ir, op: OpId) -> bool {
     if ir.has(op, Traits::Terminator) && !ends_with_effects(ir, op) {
         return false;
     }
     let unknown = |e: &tir::Effect| e.on.is_none() && e.access != Access::Allocate;
     effects(ir, op).is_none_or(|effects| effects.iter().any(unknown))
+}
+
+/// Whether ops that are not given a buffer may access it. One that the function allocates no other reaches, unless work goes on
+/// with it in the background: who waits for that accesses it, too.
+pub fn is_reached(ir: &Ir, buffer: Origin) -> bool {
+    let Origin::Allocated(made) = buffer else {
+        return true;
+    };
+    let all = aliases(ir, made);
+    let mut users = all.iter().flat_map(|value| ir.uses(*value));
+    users.any(|used| ir.has(used.op, Traits::Asynchronous))
 }
 
 /// The effects of an op itself; those of the ops in its regions, too, where these are an arena of their own, which a walk over
@@ -271,8 +286,7 @@ fn ends_with_effects(ir: &Ir, op: OpId) -> bool {
 /// Whether an op itself may access one of some buffers in one of the ways that are asked for, apart from what the ops in its
 /// regions do.
 pub fn may_access(ir: &Ir, op: OpId, ways: &[Access], buffers: &[Origin]) -> bool {
-    let reachable = |origin: &Origin| !matches!(origin, Origin::Allocated(_));
-    if accesses_others(ir, op) && buffers.iter().any(reachable) {
+    if accesses_others(ir, op) && buffers.iter().any(|buffer| is_reached(ir, *buffer)) {
         return true;
     }
     let mut all = accesses(ir, op).into_iter();

@@ -29,3 +29,37 @@ pub fn quote(f: &mut impl Write, text: &str) -> fmt::Result {
     }
     f.write_char('"')
 }
+
+/// The bytes behind the quotes of a string, escapes replaced: `\n \t \" \\` and two hex digits.
+/// `None` for an escape that is none.
+pub fn unescape(text: &str) -> Option<Vec<u8>> {
+    let inner = text.strip_prefix('"')?.strip_suffix('"')?;
+    let mut out = Vec::with_capacity(inner.len());
+    let mut bytes = inner.bytes();
+    while let Some(b) = bytes.next() {
+        if b != b'\\' {
+            out.push(b);
+            continue;
+        }
+        match bytes.next()? {
+            b'n' => out.push(b'\n'),
+            b't' => out.push(b'\t'),
+            b @ (b'"' | b'\\') => out.push(b),
+            high => {
+                let low = bytes.next()?;
+                let digit = |b: u8| (b as char).to_digit(16);
+                out.push((digit(high)? * 16 + digit(low)?) as u8);
+            }
+        }
+    }
+    Some(out)
+}
+
+/// The text behind the quotes of a string; `None` also for bytes that are no UTF-8.
+pub fn unquote(text: &str) -> Option<String> {
+    if !text.contains('\\') {
+        let inner = text.strip_prefix('"')?.strip_suffix('"')?;
+        return Some(inner.to_string());
+    }
+    String::from_utf8(unescape(text)?).ok()
+}

@@ -3,19 +3,24 @@
 use std::any::Any;
 use std::fmt::{self, Debug, Display};
 use std::hash::{Hash, Hasher};
+use std::sync::OnceLock;
 
 use crate::intern::{Cell, Local, Object, Store, Table, stable_hash};
+use crate::name::Name;
+use crate::symbol::symbols_in;
 
 /// Interned data that says its kind.
 pub(crate) trait Kinded: Object + Debug + Display {
     fn kind(&self) -> &'static str;
     fn storage(&self) -> Option<Handle>;
+    fn symbols(&self) -> &[Name];
 }
 
 /// Data under the name of its kind.
 struct Entry<T> {
     kind: &'static str,
     storage: Option<Handle>,
+    symbols: OnceLock<Box<[Name]>>,
     data: T,
 }
 impl<T: Any + Send + Sync> Object for Entry<T> {
@@ -40,6 +45,10 @@ impl<T: Any + Debug + Display + Send + Sync> Kinded for Entry<T> {
     fn storage(&self) -> Option<Handle> {
         self.storage
     }
+    fn symbols(&self) -> &[Name] {
+        let read = || symbols_in(&self.data.to_string()).into();
+        self.symbols.get_or_init(read)
+    }
 }
 
 /// Points to data in a table: `Copy`, compared by identity, hashed by structure.
@@ -63,6 +72,7 @@ impl Handle {
             store.keep(Entry {
                 kind,
                 storage,
+                symbols: OnceLock::new(),
                 data,
             })
         };
@@ -80,6 +90,10 @@ impl Handle {
     /// What its values are stored as, where that is something else.
     pub(crate) fn storage(self) -> Option<Handle> {
         self.0.object.storage()
+    }
+    /// The symbols that its text names, whatever its kind: they are looked for once.
+    pub(crate) fn symbols(self) -> &'static [Name] {
+        self.0.object.symbols()
     }
     /// Writes a dialect's kind as `!d.kind<…>` with this sign in front, a builtin one as it is.
     pub(crate) fn write(self, f: &mut fmt::Formatter<'_>, sign: char) -> fmt::Result {

@@ -45,7 +45,7 @@ pub use build::{
 pub use copy::Mapping;
 pub use diag::{Diagnostic, Failure, Note, Severity, Sources};
 pub use dominance::Dominance;
-pub use fmt::quote;
+pub use fmt::{quote, unescape, unquote};
 pub use hooks::{Fold, HasEffects, Infer, Verify, VerifySymbols};
 pub use id::{BlockId, OpId, RegionId, Value};
 pub use ir::{Definition, Ir, OpRef, Use};
@@ -64,7 +64,7 @@ pub use registry::{
 pub use scan::{ScanError, Scanner};
 pub use smallvec::{SmallVec, smallvec};
 pub use suggest::{closest, near};
-pub use symbol::{Scopes, SymbolTable, attr_symbols, is_public, is_table, symbol_uses};
+pub use symbol::{Scopes, SymbolTable, attr_symbols, is_public, is_table, op_symbols, symbol_uses};
 pub use types::{
     DYNAMIC, FloatType, FunctionType, IndexType, IntType, Layout, MemRefType, NoneType, OpaqueType,
     Sign, TensorType, TupleType, Type, TypeData, UnrankedType, VectorType,

@@ -82,6 +82,9 @@ traits! {
     /// [`MayStop`](Traits::MayStop) where an operand is of integers or indices: divisions of tensors, and slices whose offsets
     /// are operands.
     IntegersMayStop = 24;
+    /// What it does to its memrefs goes on behind it, until something waits for that: who waits may then read and write them,
+    /// though it is not given them.
+    Asynchronous = 25;
 }
 
 impl Traits {

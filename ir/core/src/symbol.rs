@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use crate::attrs::{Attr, SymbolRef};
+use crate::attrs::{ArrayAttr, Attr, DictAttr, OpaqueAttr, SymbolRef, TypeAttr};
+use crate::fmt::unquote;
 use crate::id::OpId;
 use crate::ir::{Ir, OpRef};
 use crate::name::Name;
 use crate::op::Traits;
+use crate::types::Type;
 
 /// The symbols defined directly in an op that is a symbol table.
 pub struct SymbolTable<'a> {
@@ -94,30 +96,77 @@ impl<'a> Scopes<'a> {
     }
 }
 
-/// Names of symbols that an op and all below it refer to, in its attributes and types.
+/// Names of symbols that an op and all below it refer to, in attributes, and in types of results and block arguments.
 pub fn symbol_uses(ir: &Ir, visit: &mut dyn FnMut(OpRef<'_>, &SymbolRef)) {
-    ir.walk(&mut |op| {
-        let attrs: Vec<(Name, Attr)> = if op.ir.child(op.id).is_some() {
-            op.ir.attrs(op.id).to_vec()
-        } else {
-            op.ir.data(op.id).attrs.to_vec()
-        };
-        for (_, attr) in attrs {
-            attr_symbols(attr, &mut |symbol| visit(op, symbol));
-        }
-    });
+    ir.walk(&mut |op| op_symbols(op, &mut |symbol| visit(op, symbol)));
 }
 
-/// The symbol references in an attribute.
+/// The symbols that an op itself names: in its attributes, in the types of its results and of the arguments of its blocks.
+pub fn op_symbols(op: OpRef<'_>, visit: &mut dyn FnMut(&'static SymbolRef)) {
+    for value in op.ir.results(op.id) {
+        type_symbols(op.ir.ty(value), visit);
+    }
+    let (inner, holder) = op.inner();
+    for (_, attr) in inner.attrs(holder) {
+        attr_symbols(*attr, visit);
+    }
+    for block in inner.regions(holder).flat_map(|r| inner.blocks(r)) {
+        for argument in inner.args(block) {
+            type_symbols(inner.ty(argument), visit);
+        }
+    }
+}
+
+/// The symbol references in an attribute. Of a kind of a dialect, of an unknown one and of a type all names count that stand
+/// behind `@` in its text.
 pub fn attr_symbols(attr: Attr, visit: &mut dyn FnMut(&'static SymbolRef)) {
     if let Some(symbol) = attr.get::<SymbolRef>() {
         visit(symbol);
-    } else if let Some(array) = attr.get::<crate::attrs::ArrayAttr>() {
+    } else if let Some(array) = attr.get::<ArrayAttr>() {
         array.0.iter().for_each(|a| attr_symbols(*a, visit));
-    } else if let Some(dict) = attr.get::<crate::attrs::DictAttr>() {
+    } else if let Some(dict) = attr.get::<DictAttr>() {
         let entries = dict.entries().iter();
         entries.for_each(|(_, a)| attr_symbols(*a, visit));
+    } else if let Some(TypeAttr(ty)) = attr.get::<TypeAttr>() {
+        type_symbols(*ty, visit);
+    } else if attr.kind().contains('.') || attr.is::<OpaqueAttr>() {
+        each_named(attr.symbols(), visit);
     }
+}
+
+/// The names behind `@` in a type's text.
+fn type_symbols(ty: Type, visit: &mut dyn FnMut(&'static SymbolRef)) {
+    each_named(ty.symbols(), visit);
+}
+
+fn each_named(names: &[Name], visit: &mut dyn FnMut(&'static SymbolRef)) {
+    let symbols = names.iter().map(|name| Attr::symbol(*name));
+    symbols
+        .filter_map(|attr| attr.get::<SymbolRef>())
+        .for_each(visit);
+}
+
+/// The names behind `@` in a text, as [`symbol_text`](crate::symbol_text) writes them.
+pub(crate) fn symbols_in(text: &str) -> Vec<Name> {
+    let behind = text.match_indices('@').map(|(at, _)| &text[at + 1..]);
+    let names = behind.filter_map(|rest| {
+        if !rest.starts_with('"') {
+            let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '.' | '-');
+            let end = rest.find(|c| !plain(c)).unwrap_or(rest.len());
+            return (end > 0).then(|| Name::new(&rest[..end]));
+        }
+        let mut escaped = false;
+        let end = rest.char_indices().skip(1).find(|(_, c)| {
+            let ends = *c == '"' && !escaped;
+            escaped = *c == '\\' && !escaped;
+            ends
+        });
+        let name = unquote(&rest[..=end?.0])?;
+        Some(Name::new(&name))
+    });
+    let mut names: Vec<Name> = names.collect();
+    names.dedup();
+    names
 }
 
 /// Whether a symbol may be used from outside its table: its `sym_visibility` is not `private`.

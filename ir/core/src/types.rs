@@ -34,6 +34,11 @@ thread_local! { static LOCAL: Local<dyn Kinded> = Local::new(); }
 pub struct Type(Handle);
 
 impl Type {
+    /// The names behind `@` in its text.
+    pub(crate) fn symbols(self) -> &'static [Name] {
+        self.0.symbols()
+    }
+
     /// The type with this data.
     pub fn new<T: TypeData>(data: T) -> Self {
         let storage = data.storage().map(|ty| ty.0);

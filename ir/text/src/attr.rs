@@ -5,9 +5,10 @@ use tir_core::{
     AffineMapAttr, Attr, DYNAMIC, Dialect, DictAttr, Failure, FloatType, FunctionType, IntType,
     Layout, LayoutAttr, Loc, LocAttr, LocData, MemRefType, Name, NoneType, OpaqueAttr, OpaqueType,
     Sign, StrAttr, SymbolRef, TensorType, TupleType, Type, TypeAttr, UnrankedType, VectorType,
+    unescape, unquote,
 };
 
-use crate::cursor::{Cursor, unescape, unquote};
+use crate::cursor::Cursor;
 use crate::texts::{Alias, Texts};
 use crate::tree::Rule;
 

@@ -5,10 +5,10 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 use tir_core::{
     Attr, BlockId, DictAttr, Failure, Ir, Loc, Name, OpInfo, OpState, PROPERTIES, SmallVec, Traits,
-    Type,
+    Type, unquote,
 };
 
-use crate::cursor::{Cursor, bare_op, unquote};
+use crate::cursor::{Cursor, bare_op};
 use crate::error::{explain_ops, not_an_op, op_like, op_named};
 use crate::format::Format;
 use crate::matcher::function_parts;

@@ -1,8 +1,10 @@
 //! `AsmParser`: the pretty text of one operation, read from left to right.
 
-use tir_core::{Attr, BlockId, Failure, Loc, Name, Op, OpInfo, OpState, RegionId, Type, Value};
+use tir_core::{
+    Attr, BlockId, Failure, Loc, Name, Op, OpInfo, OpState, RegionId, Type, Value, unquote,
+};
 
-use crate::cursor::{Cursor, unquote};
+use crate::cursor::Cursor;
 use crate::lower::Frame;
 use crate::texts::Entries;
 use crate::tree::{Rule, View};

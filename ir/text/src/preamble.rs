@@ -9,9 +9,9 @@
 //! resources are about tools that made the file and are no part of the program.
 
 use rustc_hash::FxHashMap;
-use tir_core::Failure;
+use tir_core::{Failure, unquote};
 
-use crate::cursor::{Cursor, is_id, unquote};
+use crate::cursor::{Cursor, is_id};
 use crate::texts::{Alias, Shared, Texts};
 
 /// The definition of an alias.

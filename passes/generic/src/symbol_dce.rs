@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tir::{
-    Attr, Ir, Name, OpId, OpRef, Pass, PassCx, PassResult, SymbolRef, SymbolTable, attr_symbols,
-    is_public, is_table, pass,
+    Ir, Name, OpId, OpRef, Pass, PassCx, PassResult, SymbolRef, SymbolTable, is_public, is_table,
+    op_symbols, pass,
 };
 
 pass! {
@@ -36,22 +36,16 @@ impl Pass for SymbolDce {
 
 /// The names that an op and all below it refer to; of a path, each part.
 fn references(op: OpRef<'_>, names: &mut BTreeSet<Name>) {
-    let mut add = |symbol: &SymbolRef| names.extend(symbol.path.iter().copied());
-    let attrs = |op: OpRef<'_>, add: &mut dyn FnMut(&SymbolRef)| {
-        let all: Vec<(Name, Attr)> = op.ir.attrs(op.id).to_vec();
-        for (_, attr) in all {
-            attr_symbols(attr, &mut |symbol| add(symbol));
-        }
-    };
-    attrs(op, &mut add);
+    let mut add = |symbol: &'static SymbolRef| names.extend(symbol.path.iter().copied());
+    op_symbols(op, &mut add);
     if let Some(child) = op.ir.child(op.id) {
-        child.walk(&mut |op| attrs(op, &mut add));
+        child.walk(&mut |op| op_symbols(op, &mut add));
     } else {
         for below in op.ir.walk_below(op.id) {
             let below = op.ir.op(below);
             match below.ir.child(below.id) {
-                Some(child) => child.walk(&mut |op| attrs(op, &mut add)),
-                None => attrs(below, &mut add),
+                Some(child) => child.walk(&mut |op| op_symbols(op, &mut add)),
+                None => op_symbols(below, &mut add),
             }
         }
     }

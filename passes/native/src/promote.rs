@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, HashMap};
 use tir::{Access, At, Ir, MemRefType, OpId, Pass, PassCx, PassResult, Type, Value, pass};
 use tir_loop::{For, Yield};
 use tir_memref::Alloc;
-use tir_memref::alias::{Origin, accesses, accesses_others, ended, may_alias, origins};
+use tir_memref::alias::{Origin, accesses, accesses_others, ended, is_reached, may_alias, origins};
 
 pass! {
     /// Carries through loops what they load and store at one place, if nothing else that they access may be there; drops
@@ -315,8 +315,7 @@ fn promote(
             if own.iter().any(|m| m.op == *other && m.place == *place) {
                 return true;
             }
-            let reachable = written.iter().any(|at| !matches!(at, Origin::Allocated(_)));
-            if reachable && accesses_others(ir, *other) {
+            if accesses_others(ir, *other) && written.iter().any(|at| is_reached(ir, *at)) {
                 return false;
             }
             accesses(ir, *other).into_iter().all(|(access, value)| {

@@ -155,7 +155,7 @@ impl HasEffects for Fresh {
 
 /// Starts work that reads a buffer until its token is waited for.
 #[derive(Op)]
-#[op("fixed.send", effects)]
+#[op("fixed.send", Asynchronous, effects)]
 #[asm("$buffer attr-dict `:` type($buffer) `to` type($sent)")]
 pub struct Send {
     /// The buffer.

@@ -26,6 +26,7 @@ use crate::vector::{NestShape, RegionCost, VectorInfo};
 #[op(
     "accel.apply",
     StrictAttributes,
+    Asynchronous,
     SingleBlock,
     terminator(Yield),
     asm,

@@ -30,6 +30,7 @@ fn effect(access: Access, value: Value) -> Effect {
 #[op(
     "accel.call",
     StrictAttributes,
+    Asynchronous,
     effects,
     asm,
     verify,
@@ -181,6 +182,7 @@ attr_enum! {
 #[op(
     "accel.dma_start",
     StrictAttributes,
+    Asynchronous,
     results(token),
     infer,
     effects,

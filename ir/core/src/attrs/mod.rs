@@ -43,6 +43,11 @@ impl Attr {
         Self(LOCAL.with(|local| Handle::new(&ATTRS, local, T::NAME, None, data)))
     }
 
+    /// The names behind `@` in its text.
+    pub(crate) fn symbols(self) -> &'static [Name] {
+        self.0.symbols()
+    }
+
     /// The data, if the attribute is of this kind.
     pub fn get<T: AttrData>(self) -> Option<&'static T> {
         self.0.get()

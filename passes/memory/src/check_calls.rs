@@ -10,7 +10,7 @@ use tir::{Diagnostic, Ir, Name, OpId};
 use tir_accel::MachineInfo;
 use tir_memref::Alloc;
 
-use crate::held::{Held, each_point, space};
+use crate::held::{Held, aligned, each_point, space};
 
 /// All calls of a module for which there is not enough room.
 pub fn check_calls(module: &Ir, machine: &MachineInfo) -> Vec<Diagnostic> {
@@ -75,6 +75,8 @@ impl Checker<'_> {
             for callee in callees {
                 for (space, bytes) in self.needs(callee) {
                     let here = held.get(&space).copied().unwrap_or(0);
+                    let align = self.machine.space(space).map_or(1, |space| space.align);
+                    let here = aligned(here, align);
                     let both = here.saturating_add(bytes);
                     self.judge((ir, op), (callee, space), (here, bytes));
                     let all = all.entry(space).or_insert(0);
@@ -117,8 +119,9 @@ impl Checker<'_> {
             "{held} of {has} bytes of \"{space}\" are held here, where @{callee} is called, which needs {needed}"
         );
         let error = Diagnostic::error(text).at(ir.loc(op));
+        let missing = held.saturating_add(needed) - has;
         let help = format!(
-            "help: with @{callee} inlined (inline-calls) one plan is made for both; near-policy=cycles may keep less across calls"
+            "help: {missing} bytes are missing: each function is planned as if \"{space}\" were its own, and what is allocated in front of a call is held across it; depth=1 makes smaller plans"
         );
         self.found.push(error.note(help));
     }

@@ -27,10 +27,11 @@ impl Walk<'_> {
     fn block(&mut self, block: BlockId, held: &mut Held) {
         let ir = self.ir;
         for op in ir.ops_in(block) {
-            if ir.is::<Alloc>(op) && (self.counts)(op) {
+            if let Some(alloc) = ir.get::<Alloc>(op).filter(|_| (self.counts)(op)) {
                 let made = ir.result(op, 0);
                 if let Some(space) = space(ir, made) {
                     let now = held.entry(space).or_insert(0);
+                    *now = aligned(*now, alloc.alignment.unwrap_or(1));
                     *now = now.saturating_add(bytes(ir, made).unwrap_or(0));
                 }
             }
@@ -60,6 +61,15 @@ impl Walk<'_> {
             *held = most;
             (self.at)(op, held);
         }
+    }
+}
+
+/// The multiple of an alignment that is no less.
+pub(crate) fn aligned(bytes: i64, align: i64) -> i64 {
+    let rest = bytes.rem_euclid(align.max(1));
+    match rest {
+        0 => bytes,
+        rest => bytes.saturating_add(align - rest),
     }
 }
 

@@ -16,7 +16,7 @@ pub mod plan_memory;
 pub mod problem_file;
 pub mod reorder;
 pub mod report;
-mod unplanned;
+pub mod unplanned;
 
 pub use passes::{
     CheckArguments, CheckCalls, CheckPlan, PlanMemory, PrintInterference, PrintLiveness, Reorder,

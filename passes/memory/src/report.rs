@@ -8,18 +8,20 @@
 //! A holder that no op uses at the moment has a *gap* there: the times from the op that used it last to the one that uses
 //! it next, round the loop if there is none behind. In the gap it could lie in far memory.
 
+mod moment;
 mod text;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 
-use tir::interfaces::Loop;
 use tir::{Access, Diagnostic, Ir, MemRefType, Name, OpId, Value};
 use tir_accel::{DEPTH, MachineInfo};
 use tir_memref::alias::{Origin, accesses, accesses_others, origins};
 use tir_packing::{Algorithm, Options, Solution, solve};
 
-use crate::liveness::{Buffer, liveness, timeline};
+use moment::Moment;
+
+use crate::liveness::{Buffer, liveness};
 use crate::plan_memory::problem;
 
 /// Holders that are tried, the largest ones.
@@ -222,7 +224,7 @@ fn full(
             name: buffer.name.clone(),
             bytes,
             slots: slots(ir, buffer),
-            of: content(ir, buffer),
+            of: content(ir, buffer, &moment),
             why: moment.why(ir, buffer),
         }
     });
@@ -284,11 +286,11 @@ fn writers<'a>(ir: &'a Ir, buffer: &'a Buffer) -> impl Iterator<Item = OpId> + '
     })
 }
 
-/// What a buffer holds: what is computed there, if something is.
-fn content(ir: &Ir, buffer: &Buffer) -> Content {
+/// What a buffer holds at a moment: what is computed there, if something is.
+fn content(ir: &Ir, buffer: &Buffer, moment: &Moment) -> Content {
     let space = space_of(ir, buffer);
     let mut names: Vec<String> = Vec::new();
-    for op in writers(ir, buffer) {
+    for op in writers(ir, buffer).filter(|op| moment.is_behind(ir, *op)) {
         let Some(from) = moved_from(ir, op, space) else {
             return Content::Computed(op);
         };
@@ -302,169 +304,6 @@ fn content(ir: &Ir, buffer: &Buffer) -> Content {
         }
     }
     Content::Copy(names)
-}
-
-/// When most bytes of a space live.
-struct Moment {
-    op: OpId,
-    bytes: u64,
-    aligned: u64,
-    members: Vec<usize>,
-    /// When each op begins, and the time behind it and what is in its regions.
-    times: HashMap<OpId, Range<u64>>,
-}
-
-impl Moment {
-    /// Errors: live ranges that are none.
-    fn of(ir: &Ir, buffers: &[Buffer]) -> Result<Option<Self>, Diagnostic> {
-        let problem = problem(buffers).map_err(|e| *e)?;
-        let set = problem.largest_live_set();
-        let ops = timeline(ir);
-        let Some(time) = set.time else {
-            return Ok(None);
-        };
-        // Of the ops while all of them live, one that works with one of them tells most.
-        let lives = |i: &usize, time: u64| buffers[*i].live.iter().any(|r| r.contains(&time));
-        let all = (time..).take_while(|time| set.members.iter().all(|i| lives(i, *time)));
-        let all = all.filter_map(|time| ops.get(usize::try_from(time).ok()?).copied());
-        let works = |op: &OpId| {
-            let used = set.members.iter().any(|i| buffers[*i].uses.contains(op));
-            used && ir.regions(*op).len() == 0
-        };
-        let mut all = all.take(ops.len()).peekable();
-        let first = all.peek().copied();
-        let Some(op) = all.find(works).or(first) else {
-            return Ok(None);
-        };
-        // What is inside of an op stands behind it.
-        let mut times: HashMap<OpId, Range<u64>> = HashMap::new();
-        for (at, op) in (0u64..).zip(&ops) {
-            times.insert(*op, at..at + 1);
-            let around = std::iter::successors(ir.parent(*op), |op| ir.parent(*op));
-            for holder in around {
-                if let Some(range) = times.get_mut(&holder) {
-                    range.end = at + 1;
-                }
-            }
-        }
-        Ok(Some(Self {
-            op,
-            bytes: set.bytes,
-            aligned: set.height,
-            members: set.members.clone(),
-            times,
-        }))
-    }
-
-    /// Why a buffer lives at the moment.
-    fn why(&self, ir: &Ir, buffer: &Buffer) -> Why {
-        match self.gap(ir, buffer) {
-            None => Why::Used,
-            Some(gap) if gap.round => Why::Again(gap.to),
-            Some(gap) => Why::For(gap.to),
-        }
-    }
-
-    /// The gap of a buffer at the moment, unless it is used then.
-    fn gap(&self, ir: &Ir, buffer: &Buffer) -> Option<Gap> {
-        // Ops that use it, and those that ops are in which use it.
-        let mut touched: HashSet<OpId> = HashSet::new();
-        for op in &buffer.uses {
-            let around = std::iter::successors(Some(*op), |op| ir.parent(*op));
-            for op in around {
-                if !touched.insert(op) {
-                    break;
-                }
-            }
-        }
-        if touched.contains(&self.op) && buffer.uses.contains(&self.op) {
-            return None;
-        }
-        let mut op = self.op;
-        if touched.contains(&op) {
-            // An op with regions of which one uses it.
-            return None;
-        }
-        while let Some(holder) = ir.parent(op).filter(|holder| !touched.contains(holder)) {
-            op = holder;
-        }
-        let block = ir.block_of(op)?;
-        let all: Vec<OpId> = ir.ops_in(block).collect();
-        let place = all.iter().position(|other| *other == op)?;
-        let uses = |op: &&OpId| touched.contains(*op);
-        let before = all[..place].iter().rev().find(uses).copied();
-        let behind = all[place + 1..].iter().find(uses).copied();
-        let end = |op: OpId| self.times.get(&op).map(|range| range.end);
-        let begin = |op: OpId| self.times.get(&op).map(|range| range.start);
-        let last = *all.last()?;
-        let (ranges, from, to, round) = match (before, behind) {
-            (Some(before), Some(behind)) => (
-                std::iter::once(end(before)?..begin(behind)?).collect(),
-                before,
-                behind,
-                false,
-            ),
-            // It is used again when the block is run another time.
-            (Some(before), None) => {
-                let first = *all.iter().find(uses)?;
-                let ranges = vec![begin(all[0])?..begin(first)?, end(before)?..end(last)?];
-                (ranges, before, first, true)
-            }
-            (None, Some(behind)) => {
-                let before = *all.iter().rev().find(uses)?;
-                let ranges = vec![begin(all[0])?..begin(behind)?, end(before)?..end(last)?];
-                (ranges, before, behind, false)
-            }
-            (None, None) => return None,
-        };
-        // The op itself that uses it, where it is in another one.
-        let inside = |of: OpId, op: &&OpId| {
-            let mut around = std::iter::successors(Some(**op), |op| ir.parent(*op));
-            around.any(|op| op == of)
-        };
-        let mut uses = buffer.uses.iter();
-        let to = uses.find(|op| inside(to, op)).copied().unwrap_or(to);
-        let mut uses = buffer.uses.iter().rev();
-        let from = uses.find(|op| inside(from, op)).copied().unwrap_or(from);
-        // What nothing writes in a loop is stored before it.
-        let written: HashSet<OpId> = writers(ir, buffer)
-            .flat_map(|op| std::iter::successors(Some(op), |op| ir.parent(*op)))
-            .collect();
-        let around = std::iter::successors(ir.parent(op), |op| ir.parent(*op));
-        let (mut loads, mut stores) = (Some(1u64), Some(1u64));
-        for holder in around.filter(|holder| *holder != ir.root()) {
-            let looped = ir.info(holder).and_then(|i| i.interface::<dyn Loop>());
-            let Some(looped) = looped else { continue };
-            let trips = looped.trip_count(ir, holder);
-            let trips = trips.and_then(|n| u64::try_from(n).ok());
-            let times = |all: Option<u64>| all.zip(trips).and_then(|(a, b)| a.checked_mul(b));
-            loads = times(loads);
-            if written.contains(&holder) {
-                stores = times(stores);
-            }
-        }
-        Some(Gap {
-            ranges,
-            from,
-            to,
-            round,
-            loads,
-            stores,
-        })
-    }
-}
-
-/// Times at which a buffer only lies there.
-struct Gap {
-    ranges: Vec<Range<u64>>,
-    from: OpId,
-    to: OpId,
-    /// Whether it is used next when a loop runs another time.
-    round: bool,
-    /// How often its content is to be loaded, if it is known.
-    loads: Option<u64>,
-    /// How often it is to be stored, if far memory does not have it.
-    stores: Option<u64>,
 }
 
 /// What would help, each change with those before it.
@@ -554,6 +393,9 @@ fn trials(
             let space = space_of(ir, buffer);
             let same = |v: Value| origins(ir, v).iter().all(stays);
             let clean = writers(ir, buffer).all(|op| {
+                if !moment.is_behind(ir, op) {
+                    return true;
+                }
                 let from = moved_from(ir, op, space);
                 from.is_some_and(|from| from.into_iter().all(same))
             });

@@ -287,6 +287,10 @@ passes! {
         Ok(())
     };
     PlaceBuffers |self, ir, cx, info| {
+        let refused = tir_memory::unplanned::unplanned(ir, info);
+        if !refused.is_empty() {
+            return Err(refused);
+        }
         let place = Place {
             steps: self.steps,
             looks: self.looks,

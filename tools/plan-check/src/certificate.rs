@@ -21,6 +21,15 @@ pub enum Shown {
     },
 }
 
+impl Shown {
+    /// The bound that is stated, in bytes.
+    pub fn bound(&self) -> u64 {
+        match self {
+            Self::Bound(bound) | Self::Search { bound, .. } => *bound,
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     LiveSet,
@@ -84,6 +93,16 @@ fn sections(text: &str) -> Result<Vec<Section<'_>>, Malformed> {
         let Some(section) = all.last_mut() else {
             continue;
         };
+        let again = match word {
+            "space" => !section.space.is_empty(),
+            "bound" => section.bound.is_some(),
+            "by" => section.by.is_some(),
+            "time" => section.time.is_some(),
+            _ => false,
+        };
+        if again {
+            return Err(malformed(format!("a second line '{word}'")));
+        }
         section.line = number;
         match word {
             "space" => section.space = rest.trim(),
@@ -180,7 +199,7 @@ fn judge(
                 return Err(fault(line, format!("buffer '{id}' is counted twice")));
             }
             sum += u128::from(bytes);
-            listed.push((bytes, row.align));
+            listed.push((bytes, whole.align));
         }
         let sum = u64::try_from(sum).unwrap_or(u64::MAX);
         let live = sum.max(stacked(&listed));
@@ -243,6 +262,11 @@ fn lowest_of(rows: &[Row], section: &Section<'_>, bank: Option<u64>) -> Result<u
         if row.size != bytes {
             let message = format!("buffer '{id}' has {} bytes, not {bytes}", row.size);
             return Err(fault(message));
+        }
+        if row.size == 0 {
+            return Err(fault(format!(
+                "buffer '{id}' has no bytes, it lies anywhere"
+            )));
         }
         let space = root(rows, at).map_or("", |root| &rows[root].space);
         if space != section.space {

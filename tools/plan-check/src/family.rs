@@ -7,6 +7,8 @@ use crate::table::Row;
 pub(crate) struct Whole<'r> {
     pub(crate) row: usize,
     pub(crate) space: &'r str,
+    /// What its offset is a multiple of, for itself and for what lies in it.
+    pub(crate) align: u64,
     /// Half-open, rising, apart.
     pub(crate) lives: Vec<(u64, u64)>,
 }
@@ -15,6 +17,7 @@ pub(crate) struct Whole<'r> {
 /// that they lie where their own alignment and `fixed` want it.
 pub(crate) fn wholes(rows: &[Row]) -> Result<Vec<Whole<'_>>, Fault> {
     let mut lives: Vec<Vec<(u64, u64)>> = rows.iter().map(|row| row.lives.clone()).collect();
+    let mut aligns: Vec<u64> = rows.iter().map(|row| row.align).collect();
     for (at, row) in rows.iter().enumerate() {
         let fault = |message: String| Fault {
             line: row.line,
@@ -61,6 +64,9 @@ pub(crate) fn wholes(rows: &[Row]) -> Result<Vec<Whole<'_>>, Fault> {
         }
         let root = root(rows, at).ok_or_else(|| fault("lies in itself".to_string()))?;
         lives[root].extend(&row.lives);
+        if bytes_into(rows, at).is_some_and(|bytes| bytes % row.align == 0) {
+            aligns[root] = aligns[root].max(row.align);
+        }
     }
     let wholes = rows.iter().zip(lives).enumerate();
     let wholes = wholes.filter(|(_, (row, _))| row.within.is_none());
@@ -68,6 +74,7 @@ pub(crate) fn wholes(rows: &[Row]) -> Result<Vec<Whole<'_>>, Fault> {
         .map(|(at, (row, lives))| Whole {
             row: at,
             space: &row.space,
+            align: aligns[at],
             lives: joined(lives),
         })
         .collect())
@@ -83,6 +90,16 @@ pub(crate) fn root(rows: &[Row], from: usize) -> Option<usize> {
         }
     }
     None
+}
+
+/// How many bytes into the buffer that holds it and lies in none; of a row that lies in no circle.
+fn bytes_into(rows: &[Row], mut at: usize) -> Option<u64> {
+    let mut sum = 0u64;
+    while let Some((of, bytes)) = rows[at].within {
+        sum = sum.checked_add(bytes)?;
+        at = of;
+    }
+    Some(sum)
 }
 
 fn whole_space(rows: &[Row], at: usize) -> &str {

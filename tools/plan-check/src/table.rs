@@ -83,7 +83,7 @@ impl Line<'_> {
             let message = format!("lower {lower} is above upper {upper}");
             return Err(self.wrong("lower", message));
         }
-        let mut lives = vec![(lower, upper)];
+        let mut gaps = Vec::new();
         for gap in self.field("gaps").split_whitespace() {
             let ends = gap.split_once('-');
             let ends = ends.and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
@@ -98,13 +98,19 @@ impl Line<'_> {
                 let message = format!("gap '{gap}' ends before it begins");
                 return Err(self.wrong("gaps", message));
             }
-            lives = lives
-                .into_iter()
-                .flat_map(|(a, b)| [(a, b.min(from)), (a.max(to), b)])
-                .collect();
+            gaps.push((from, to));
         }
-        lives.retain(|(a, b)| a < b);
-        lives.sort_unstable();
+        gaps.sort_unstable();
+        // What lies behind all gaps that were looked at begins here.
+        let mut begin = lower;
+        let mut lives = Vec::new();
+        for (from, to) in gaps.into_iter().chain([(upper, upper)]) {
+            let end = from.min(upper);
+            if begin < end {
+                lives.push((begin, end));
+            }
+            begin = begin.max(to);
+        }
         Ok(lives)
     }
 }

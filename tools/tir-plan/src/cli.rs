@@ -265,10 +265,11 @@ fn check(options: &Options, plan: &Path, sources: &mut Sources) -> Result<Report
     };
     let own = problem.as_ref().map(|(_, text)| text.as_str());
     let verdict = tir_plan_check::plan(own, &text, &limits).map_err(|e| at(name, e))?;
-    let mut report = match verdict {
+    let valid = verdict.as_ref().ok();
+    let mut report = match &verdict {
         Ok(valid) => Report {
             fits: true,
-            text: valid_text(&valid),
+            text: valid_text(valid),
         },
         Err(fault) => Report {
             fits: false,
@@ -282,7 +283,18 @@ fn check(options: &Options, plan: &Path, sources: &mut Sources) -> Result<Report
         match verdict.map_err(|e| at(name, e))? {
             Ok(all) => {
                 for (space, shown) in &all {
-                    report.text += &shown_text(space, all.len() > 1, shown);
+                    let held = valid.iter().flat_map(|valid| &valid.spaces);
+                    let held = held.filter(|held| held.space == *space);
+                    match held.map(|held| held.height).find(|h| *h < shown.bound()) {
+                        Some(height) => {
+                            let bound = shown.bound();
+                            report.fits = false;
+                            report.text += &format!(
+                                "certificate does not hold: it says that no plan is lower than {bound} bytes, and the plan above is {height} high\n"
+                            );
+                        }
+                        None => report.text += &shown_text(space, all.len() > 1, shown),
+                    }
                 }
             }
             Err(fault) => {

@@ -1,6 +1,6 @@
 //! Rows of a file as a problem for each space: names of other rows looked up, what lies in others taken away.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use tir::{Diagnostic, Loc};
@@ -107,7 +107,7 @@ pub(crate) fn spaces(
     for at in 0..rows.len() {
         resolver.place(at, &within)?;
     }
-    let (places, lowest) = (resolver.places, resolver.lowest);
+    let (places, mut lowest) = (resolver.places, resolver.lowest);
     let mut all: Vec<(Vec<tir_packing::Buffer>, Vec<Live>)> =
         vec![Default::default(); names.len().max(1)];
     let mut of = vec![(0, 0, 0); rows.len()];
@@ -134,6 +134,22 @@ pub(crate) fn spaces(
         let align = &mut buffers[buffer].align;
         *align = (*align).max(row.buffer.align);
         lives[buffer].extend(row.live.iter().cloned());
+    }
+    for (space, (buffers, lives)) in all.iter().enumerate() {
+        // Who never lives is nobody's neighbour, but has to end somewhere.
+        let alone = buffers
+            .iter()
+            .zip(lives)
+            .filter(|(_, live)| live.is_empty());
+        let largest = alone.map(|(b, _)| b).max_by_key(|b| b.size);
+        if let Some(buffer) = largest.filter(|b| b.size > lowest[space].as_ref().map_or(0, |l| l.0))
+        {
+            lowest[space] = Some((buffer.size, buffer.size, buffer.name.clone()));
+        }
+    }
+    for (at, (_, lives)) in all.iter().enumerate() {
+        let own = (0..rows.len()).filter(|row| roots[*row].0 == *row && of[*row].0 == at);
+        fixed_apart(&rows, &own.collect::<Vec<_>>(), &places, lives)?;
     }
     let mut conflicts = vec![(Conflicts::new(), Vec::new()); all.len()];
     for (at, row) in rows.iter().enumerate() {
@@ -186,6 +202,59 @@ pub(crate) fn spaces(
         });
     }
     Ok((spaces, of))
+}
+
+/// An error if buffers of one space whose places are fixed live at one time and share bytes: no plan exists. `own` are their rows,
+/// in the order of `lives`.
+fn fixed_apart(
+    rows: &[Row],
+    own: &[usize],
+    places: &[Option<(Range<u64>, bool)>],
+    lives: &[Live],
+) -> Result<(), Diagnostic> {
+    // Ends before starts at equal times: intervals are half-open.
+    let mut events: Vec<(u64, bool, usize, &Range<u64>)> = Vec::new();
+    for (row, live) in own.iter().zip(lives) {
+        if let Some((place, true)) = &places[*row]
+            && !place.is_empty()
+        {
+            let mut live = live.clone();
+            live.sort_unstable_by_key(|l| (l.start, l.end));
+            let mut joined: Live = Vec::new();
+            for l in live {
+                match joined.last_mut() {
+                    Some(last) if l.start <= last.end => last.end = last.end.max(l.end),
+                    _ => joined.push(l),
+                }
+            }
+            for l in joined {
+                events.extend([(l.start, true, *row, place), (l.end, false, *row, place)]);
+            }
+        }
+    }
+    events.sort_unstable_by_key(|(time, starts, row, _)| (*time, *starts, *row));
+    // By their first byte, those that live now: no two share a byte.
+    let mut now: BTreeMap<u64, (&Range<u64>, usize)> = BTreeMap::new();
+    for (time, starts, row, place) in events {
+        if !starts {
+            now.remove(&place.start);
+            continue;
+        }
+        let below = now.range(..place.end).next_back();
+        if let Some((_, (other, of))) = below.filter(|(_, (other, _))| other.end > place.start) {
+            let (id, size) = (&rows[row].buffer.name, place);
+            let message = format!(
+                "no plan exists: '{id}' is fixed at bytes {} to {}, and '{}', which lives at time {time}, too, at {} to {}",
+                size.start, size.end, rows[*of].buffer.name, other.start, other.end
+            );
+            let said = |row: usize| rows[row].more.as_ref()?.fixed.map(|fixed| fixed.1);
+            return Err(
+                Diagnostic::error(message).at(said(row).or(said(*of)).unwrap_or(Loc::UNKNOWN))
+            );
+        }
+        now.insert(place.start, (place, row));
+    }
+    Ok(())
 }
 
 /// `ID` or `ID:COST`.
@@ -322,7 +391,13 @@ impl Resolver<'_> {
                 let message = format!("fixed at {offset}, expected a multiple of {align}");
                 return Err(error(place, message));
             }
-            let begin = offset.checked_sub(byte).filter(|n| *n < 1 << 62);
+            if offset >= 1 << 62 {
+                return Err(error(
+                    place,
+                    format!("fixed at {offset}, expected less than 2^62"),
+                ));
+            }
+            let begin = offset.checked_sub(byte);
             let begin = begin.ok_or_else(|| {
                 let id = &whole.buffer.name;
                 error(

@@ -13,7 +13,7 @@
 
 use tir::data::{Array, DType};
 use tir::interp::tensor_form;
-use tir::{Attr, Class, Data, FloatType, Type};
+use tir::{Attr, Class, Data, FloatType, IntType, Sign, Type, float_bits};
 
 use crate::plan::Plan;
 use tir::data::Random;
@@ -151,6 +151,36 @@ fn fraction(positive: bool, random: &mut Random) -> Number {
     }
 }
 
+/// An element type: one of those that are asked for, or a usual one.
+pub(crate) fn elem(types: &[Type], random: &mut Random) -> Type {
+    if !types.is_empty()
+        && random.percent(60)
+        && let Some(ty) = random.pick(types)
+    {
+        return ty;
+    }
+    // Of many types the usual ones; a few that rules seldom tell apart from these, and wrong ones do not.
+    let unsigned = || {
+        let (width, sign) = (8, Sign::Unsigned);
+        Type::new(IntType { width, sign })
+    };
+    match random.below(20 * RARE) {
+        n if n < 9 * RARE => match n {
+            0..10 => Type::new(FloatType::F16),
+            10..16 => Type::new(FloatType::BF16),
+            16..22 => unsigned(),
+            _ => Type::f32(),
+        },
+        n if n < 12 * RARE => Type::new(FloatType::F64),
+        n if n < 18 * RARE => Type::int(random.pick(&[32, 32, 8, 8, 16]).unwrap_or(32)),
+        n if n < 19 * RARE => Type::int(64),
+        _ => Type::int(1),
+    }
+}
+
+/// Parts of one in twenty draws.
+const RARE: usize = 20;
+
 /// An extreme of the integers of so many bits, one beside it, or any.
 fn integer(bits: u32, random: &mut Random) -> i64 {
     let least = i64::MIN >> (64 - bits);
@@ -172,26 +202,40 @@ fn integer(bits: u32, random: &mut Random) -> i64 {
 
 /// An extreme of the floats of a type.
 fn float(elem: Type, nan: bool, random: &mut Random) -> f64 {
-    let double = elem.get::<FloatType>() == Some(&FloatType::F64);
-    let [most, normal, least] = match double {
-        true => [f64::MAX, f64::MIN_POSITIVE, f64::from_bits(1)],
-        false => [
+    let format = elem.get::<FloatType>().copied();
+    let [most, normal, least] = match format {
+        Some(FloatType::F64) => [f64::MAX, f64::MIN_POSITIVE, f64::from_bits(1)],
+        Some(FloatType::F16) => [65504.0, (-14f64).exp2(), (-24f64).exp2()],
+        Some(FloatType::BF16) => [
+            (1.0 - (-8f64).exp2()) * 128f64.exp2(),
+            (-126f64).exp2(),
+            (-133f64).exp2(),
+        ],
+        _ => [
             f64::from(f32::MAX),
             f64::from(f32::MIN_POSITIVE),
             f64::from(f32::from_bits(1)),
         ],
     };
-    let root = if double { 1e160 } else { 1e20 };
+    let root = match format {
+        Some(FloatType::F64) => 1e160,
+        Some(FloatType::F16) => 300.0,
+        _ => 1e20,
+    };
     // Just below a whole number, and beyond the range of a type of integers.
-    let below = |n: f64| match double {
-        true => n.next_down(),
-        false => f64::from((n as f32).next_down()),
+    let below = |n: f64| match format {
+        Some(FloatType::F64) => n.next_down(),
+        Some(FloatType::F16) => n * (1.0 - (-11f64).exp2()),
+        Some(FloatType::BF16) => n * (1.0 - (-8f64).exp2()),
+        _ => f64::from((n as f32).next_down()),
     };
     let small = 1.0 + random.below(4) as f64;
     let edge = f64::from(1u32 << random.pick(&[7, 8, 15, 16, 24, 31]).unwrap_or(7));
     let all = [
         0.0,
         most,
+        // What is twice as large is none; what is four times as large is none though half of that is.
+        most * 0.375,
         normal,
         least,
         f64::INFINITY,
@@ -265,8 +309,17 @@ pub(crate) fn data(ty: Type, numbers: &[Number]) -> Option<Data> {
         DType::I16 => Array::from_vec(shape, n.map(|n| n.int as i16).collect()),
         DType::I32 => Array::from_vec(shape, n.map(|n| n.int as i32).collect()),
         DType::I64 => Array::from_vec(shape, n.map(|n| n.int).collect()),
+        DType::U8 => Array::from_vec(shape, n.map(|n| n.int as u8).collect()),
+        DType::U16 => Array::from_vec(shape, n.map(|n| n.int as u16).collect()),
+        DType::U32 => Array::from_vec(shape, n.map(|n| n.int as u32).collect()),
+        DType::U64 => Array::from_vec(shape, n.map(|n| n.int as u64).collect()),
+        DType::F16 | DType::BF16 => {
+            let format = *ty.elem().storage().get::<FloatType>()?;
+            let bits = n.map(|n| float_bits(n.float, format) as u16);
+            let bytes: Vec<u8> = bits.flat_map(u16::to_le_bytes).collect();
+            Array::new(dtype, shape, bytes.into())
+        }
         DType::Bool => Array::from_bools(shape, &n.map(|n| n.int & 1 != 0).collect::<Vec<_>>()),
-        _ => return None,
     };
     Some(Data::Tensor(array.ok()?))
 }

@@ -12,6 +12,7 @@ use tir::rewrite::{AttrTerm, Call, Literal, Rule};
 use tir::{Attr, AttrValue, Constraint, FieldInfo, FloatAttr, FloatType, Name, OpInfo, Role, Type};
 
 use crate::corpus::{Corpus, Known};
+use crate::draw;
 use crate::sample::ints;
 
 /// Most elements of a value.
@@ -55,12 +56,12 @@ pub(crate) struct InstanceStyle {
 impl InstanceStyle {
     pub(crate) fn new(rule: &Rule, corpus: &Corpus, random: &mut Random) -> Self {
         let types = corpus.types.clone();
-        let mut elem = elem(&types, random);
+        let mut elem = draw::elem(&types, random);
         for _ in 0..4 {
             if corpus.takes(elem) || random.percent(10) {
                 break;
             }
-            elem = self::elem(&types, random);
+            elem = draw::elem(&types, random);
         }
         Self {
             types,
@@ -95,24 +96,8 @@ impl InstanceStyle {
         if random.percent(95) {
             self.elem
         } else {
-            elem(&self.types, random)
+            draw::elem(&self.types, random)
         }
-    }
-}
-
-fn elem(types: &[Type], random: &mut Random) -> Type {
-    if !types.is_empty()
-        && random.percent(60)
-        && let Some(ty) = random.pick(types)
-    {
-        return ty;
-    }
-    match random.below(20) {
-        0..9 => Type::f32(),
-        9..12 => Type::new(FloatType::F64),
-        12..18 => Type::int(random.pick(&[32, 32, 8, 8, 16]).unwrap_or(32)),
-        18 => Type::int(64),
-        _ => Type::int(1),
     }
 }
 
@@ -330,7 +315,7 @@ impl InstanceStyle {
                 tensor(to, from.elem())
             }
             (Some(_), 8) => Some(from.with_elem(self.other_elem(near, random))),
-            (None, 0..6) => Some(elem(&self.types, random)),
+            (None, 0..6) => Some(draw::elem(&self.types, random)),
             _ => Some(from),
         };
         (0..count).map(|_| one(random)).collect()
@@ -379,7 +364,7 @@ impl InstanceStyle {
         let all = [1, 8, 16, 32, 64].map(Type::int);
         match (random.pick(&others), random.below(10)) {
             (Some(elem), 0..5) => elem,
-            (_, 5) => elem(&self.types, random),
+            (_, 5) => draw::elem(&self.types, random),
             (_, 6) => Type::f32(),
             (_, 7) => Type::new(FloatType::F64),
             _ => random.pick(&all).unwrap_or(self.elem),

@@ -74,7 +74,7 @@ impl Default for Options {
         Self {
             instances: 64,
             least: 16,
-            tries: 20_000,
+            tries: 30_000,
             seed: 1,
             builds: true,
             shrink: true,

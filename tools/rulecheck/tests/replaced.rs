@@ -186,11 +186,11 @@ const PAIRS: &[RuleText] = &[
     rule!(equal "relu-into-max-pool",
         "(graph.relu (graph.max_pool ?x {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}))"
         => "(graph.max_pool (graph.relu ?x) {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m})",
-        if "(has-inside ?k ?p ?d)"),
+        if "(no-zero ?x) (has-inside ?k ?p ?d)"),
     rule!("relu-out-of-max-pool",
         "(graph.max_pool (graph.relu ?x) {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}):?T"
         => "(graph.relu (graph.max_pool ?x {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}))",
-        if "(varies ?x) (has-inside ?k ?p ?d) (has-fewer ?T ?x)"),
+        if "(varies ?x) (no-zero ?x) (has-inside ?k ?p ?d) (has-fewer ?T ?x)"),
 ];
 
 /// A rule without its name, with variables numbered in the order in which they stand there.

@@ -176,7 +176,24 @@ impl Scalars for Elements {
     type V = Data;
     fn number(&mut self, value: f64) -> Result<Data, Failure> {
         let kind = Kind::of_dtype(self.0);
-        Ok(Data::Scalar(tir::interp::Scalar::float(value, kind)))
+        let number = match self.0.is_float() {
+            true => tir::interp::Scalar::float(value, kind),
+            // The nearest one that the type has: a bound beyond its range bounds nothing.
+            false => {
+                let bits = match self.0 {
+                    DType::Bool => 1,
+                    dtype => 8 * dtype.size() as u32,
+                };
+                let least = if unsigned(self.0) {
+                    0
+                } else {
+                    -1i128 << (bits - 1)
+                };
+                let most = least + (1i128 << bits) - 1;
+                tir::interp::Scalar::int((value as i128).clamp(least, most) as i64, kind)
+            }
+        };
+        Ok(Data::Scalar(number))
     }
     fn apply(&mut self, op: Scalar, args: &[Data]) -> Result<Data, Failure> {
         if let (Scalar::Neg, false, [x]) = (op, self.0.is_float(), args) {

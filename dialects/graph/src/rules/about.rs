@@ -11,6 +11,11 @@ pub(super) const ABOUT: &[(&str, &str, &str)] = &[
         "?x",
         "Its elements are numbers, no truth values.",
     ),
+    (
+        "has-signs",
+        "?x",
+        "Its elements are floats, or integers that say nothing of signs or have one.",
+    ),
     ("has-floats", "?x", "Its elements are floats."),
     ("no-zero", "?x", "No dimension is 0."),
     (

@@ -24,7 +24,9 @@ pub const RULES: &[RuleText] = &[
     rule!("sub-neg-is-add", "(graph.sub ?x (graph.neg ?y))" => "(graph.add ?x ?y)"),
     rule!("drop-signs-of-factors", "(graph.mul (graph.neg ?x) (graph.neg ?y))"
         => "(graph.mul ?x ?y)"),
-    rule!("drop-sign-in-abs", "(graph.abs (graph.neg ?x))" => "(graph.abs ?x)"),
+    // Without a sign, -1 is the greatest number.
+    rule!("drop-sign-in-abs", "(graph.abs (graph.neg ?x))" => "(graph.abs ?x)",
+        if "(has-signs ?x)"),
     rule!("drop-sign-in-square", "(graph.mul (graph.neg ?x) (graph.neg ?x))"
         => "(graph.mul ?x ?x)"),
     // Where there are fewer of them, reciprocals are less work than quotients.
@@ -41,13 +43,11 @@ pub const RULES: &[RuleText] = &[
     rule!("drop-relu-of-exp", "(graph.relu (graph.exp ?x))" => "(graph.exp ?x)"),
     rule!("drop-relu-of-sigmoid", "(graph.relu (graph.sigmoid ?x))" => "(graph.sigmoid ?x)"),
     rule!("clip-takes-relu-below", "(graph.clip (graph.relu ?x) {min = ?a, max = ?b})"
-        => "(graph.clip ?x {min = (raise-low ?a 0), max = ?b})", if "(has-numbers ?x)"),
+        => "(graph.clip ?x {min = (raise-low ?a 0), max = ?b})"),
     rule!("clip-takes-relu-above", "(graph.relu (graph.clip ?x {min = ?a, max = ?b}))"
-        => "(graph.clip ?x {min = (raise-low ?a 0), max = (raise-high ?b 0)})",
-        if "(has-numbers ?x)"),
+        => "(graph.clip ?x {min = (raise-low ?a 0), max = (raise-high ?b 0)})"),
     rule!("merge-clips", "(graph.clip (graph.clip ?x {min = ?a, max = ?b}) {min = ?c, max = ?d})"
-        => "(graph.clip ?x {min = (raise-low ?a ?c), max = (bound-high ?b ?c ?d)})",
-        if "(has-numbers ?x)"),
+        => "(graph.clip ?x {min = (raise-low ?a ?c), max = (bound-high ?b ?c ?d)})"),
     rule!(equal "max-zero-is-relu", "(graph.max ?x:?T 0.0):?T" => "(graph.relu ?x)"),
     rule!(equal "relu-is-clip", "(graph.relu ?x)" => "(graph.clip ?x {min = 0.0})"),
     rule!(equal "clip-is-relu", "(graph.clip ?x {min = ?a, max = ?b})" => "(graph.relu ?x)",

@@ -1,6 +1,6 @@
 //! The guards of the rules, and the functions that compute attributes and types.
 
-use tir::{Arg, Attr, AttrValue, FloatType, PatternSet, Type};
+use tir::{Arg, Attr, AttrValue, FloatType, IntType, PatternSet, Type};
 
 use crate::number::Number;
 use crate::shape::broadcast;
@@ -103,6 +103,12 @@ fn of_values(set: &mut PatternSet) {
         // Numbers, no truth values.
         .guard("has-numbers", |a| {
             a[0].ty().is_some_and(|ty| ty.elem().bits() != Some(1))
+        })
+        .guard("has-signs", |a| {
+            let of_integers =
+                |ty: Type| ty.elem().get::<IntType>().is_some_and(|i| !i.is_unsigned());
+            a[0].ty()
+                .is_some_and(|ty| ty.elem().is_float() || of_integers(ty))
         })
         .guard("has-floats", |a| {
             a[0].ty().is_some_and(|ty| ty.elem().is_float())

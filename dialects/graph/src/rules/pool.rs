@@ -23,11 +23,11 @@ pub const RULES: &[RuleText] = &[
     rule!(equal "monotone-into-max-pool",
         "(?f:elementwise+monotone (graph.max_pool ?x {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}))"
         => "(graph.max_pool (?f ?x) {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m})",
-        if "(has-inside ?k ?p ?d)"),
+        if "(no-zero ?x) (has-inside ?k ?p ?d)"),
     rule!("monotone-out-of-max-pool",
         "(graph.max_pool (?f:elementwise+monotone ?x) {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}):?T"
         => "(?f (graph.max_pool ?x {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m}))",
-        if "(varies ?x) (has-inside ?k ?p ?d) (has-fewer ?T ?x)"),
+        if "(varies ?x) (no-zero ?x) (has-inside ?k ?p ?d) (has-fewer ?T ?x)"),
     rule!(equal "max-pool-of-concat",
         "(graph.max_pool (graph.concat ?xs... {axis = 1}) {kernel = ?k, strides = ?s, pads = ?p, dilations = ?d, ceil_mode = ?m})"
         => "(graph.concat \

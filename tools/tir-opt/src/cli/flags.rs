@@ -13,7 +13,7 @@ use crate::list::sentence;
 const MAX_DEPTH: &str = "200";
 const MAX_BYTES: &str = "1073741824";
 const CHECK_INSTANCES: &str = "64";
-const CHECK_TRIES: &str = "20000";
+const CHECK_TRIES: &str = "30000";
 const CHECK_SEED: &str = "1";
 
 const INPUT: &str = "Input and output";

@@ -1,7 +1,10 @@
 //! The pass `replay`: what `egraph{explain=FILE}` wrote, done again.
 
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
 use tir::rule_file::rules;
-use tir::{Diagnostic, Ir, Name, Pass, PassCx, PassResult, pass};
+use tir::{Diagnostic, Ir, Loc, Name, Pass, PassCx, PassResult, is_table, pass};
 
 use crate::blocks::{blocks, symbol};
 use crate::proof::replay::replay;
@@ -32,11 +35,19 @@ impl Pass for Replay {
             .map_err(|e| Diagnostic::error(format!("cannot read '{}': {e}", self.file)))?;
         let proofs = read(Name::new(&self.file), &text)?;
         let patterns = rules(cx, &self.rules)?.finish(&cx.settings().disabled_rules)?;
+        let used: Mutex<HashSet<usize>> = Mutex::default();
         cx.each(ir, &|ir, cx| {
             let symbol = symbol(ir);
             let of = |number: usize| {
-                let mut proofs = proofs.iter();
-                proofs.find(|proof: &&Written| proof.symbol == symbol && proof.block == number)
+                let mut all = proofs.iter().enumerate();
+                let is = |(_, proof): &(usize, &Written)| {
+                    proof.symbol == symbol && proof.block == number
+                };
+                let (at, proof) = all.find(is)?;
+                used.lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .insert(at);
+                Some(proof)
             };
             let mut changed = false;
             for (number, block) in blocks(ir).into_iter().enumerate() {
@@ -50,6 +61,19 @@ impl Pass for Replay {
                 cx.unchanged();
             }
             Ok(())
-        })
+        })?;
+        // A module has all functions; others may have proofs for what is not below them.
+        let used = used.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let left = proofs.iter().enumerate().find(|(at, _)| !used.contains(at));
+        match left.filter(|_| is_table(ir, ir.root())) {
+            Some((_, proof)) => {
+                let (symbol, block) = (&proof.symbol, proof.block);
+                let what =
+                    format!("the proof is of @{symbol}, block {block}, which the program has not");
+                let at = proof.steps.first().map_or(Loc::UNKNOWN, |step| step.loc);
+                Err(Diagnostic::error(what).at(at).into())
+            }
+            None => Ok(()),
+        }
     }
 }

@@ -13,8 +13,8 @@ use rustc_hash::FxHashMap;
 use tir::interp::{EvaluateOp, attr_of, elements};
 use tir::rewrite::{apply_rule, ops_are_equal};
 use tir::{
-    At, Attr, BlockId, Builder, Class, Data, Diagnostic, Dialect, DictAttr, Folded, Ir, Mapping,
-    Op, OpId, OpState, Patterns, Rewriter, Traits, Type, Value, parse_attr, parse_type,
+    At, Attr, BlockId, Builder, Class, Data, Diagnostic, Dialect, DictAttr, Folded, Ir, Loc,
+    Mapping, Op, OpId, OpState, Patterns, Rewriter, Traits, Type, Value, parse_attr, parse_type,
 };
 use tir_graph::Relayout;
 use tir_graph::layout::{Keeps, Layout, operands_in, result_in, rule_of};
@@ -77,6 +77,10 @@ pub fn replay(
             run.step(step)?;
             steps += 1;
         }
+    }
+    if !done {
+        let at = proof.steps.last().map_or(Loc::UNKNOWN, |step| step.loc);
+        return Err(Diagnostic::error("the proof ends here, without 'result'").at(at));
     }
     Ok(steps)
 }

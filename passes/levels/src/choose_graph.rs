@@ -41,7 +41,7 @@ pass! {
     /// does, and run on the machine model without data.
     ///
     /// For processors, for functions of few cycles, and where the function as it is cannot be estimated, `egraph`
-    /// is run where layouts matter.
+    /// is run where layouts matter; of functions of few cycles its program is taken if it is no slower.
     pub struct ChooseGraph = "choose-graph" on "func.func" {
         /// How operators are fused: `fuse-graph`'s `partition`.
         pub partition: String = "cost".to_string(),
@@ -106,8 +106,8 @@ pass! {
         pub largest: i64 = 5_000_000,
         /// Maximum number of steps of such a run.
         pub limit: u64 = 50_000_000,
-        /// Cycles by the estimate below which functions are left to `egraph`: of such, latencies and starts, which queues
-        /// overlap, are most.
+        /// Cycles by the estimate below which functions are left to `egraph`, whose program is taken if it is no slower: of such,
+        /// latencies and starts, which queues overlap, are most.
         pub least: i64 = 20_000,
         /// Write the groups to choose from as an e-graph in the JSON format of egraph-serialize and extraction-gym, a node for
         /// each with its cycles, those chosen marked: of the last time that a function was rewritten.
@@ -121,6 +121,36 @@ impl ChooseGraph {
     /// Whether operators may be in groups.
     fn fuses(&self) -> bool {
         self.partition != "none"
+    }
+
+    /// What `egraph` makes of a function of few cycles, or of one that cannot be estimated: taken if it is no slower.
+    fn few(&self, ir: &mut Ir, before: Option<i64>, cx: &mut PassCx<'_>) -> PassResult {
+        let mut pipeline = Pipeline::new();
+        pipeline.add(Egraph {
+            always: false,
+            ..Egraph::default()
+        });
+        pipeline.add(ConstantFold::default());
+        let mut made = ir.clone();
+        let said = cx.attempt(&pipeline, &mut made)?;
+        said.into_iter().for_each(|remark| cx.remark(remark));
+        let after = before.and_then(|_| self.price(&made, cx));
+        if let (Some(before), Some(after)) = (before, after) {
+            self.print(ir, cx, || {
+                format!("as it is the function takes {before} cycles by the estimate, fewer than {}; behind `egraph` it takes {after}", self.least)
+            });
+            let program = |what, ir: &Ir, cycles| Program::new(what, ir.clone(), cycles);
+            let both = [
+                program(AS_IT_IS, ir, before),
+                program("rewritten", &made, after),
+            ];
+            if self.is_slower(both, cx) {
+                cx.unchanged();
+                return Ok(());
+            }
+        }
+        *ir = made;
+        Ok(())
     }
 
     /// The cycles of a function's nests by the estimate.
@@ -420,18 +450,9 @@ impl Pass for ChooseGraph {
             return Ok(());
         }
         let processor = cx.outer::<OnProcessor>().is_some_and(|found| found.0);
-        let before = if processor { None } else { self.price(ir, cx) };
-        let before = before.filter(|cycles| *cycles >= self.least);
-        let Some(before) = before else {
-            let mut pipeline = Pipeline::new();
-            pipeline.add(Egraph {
-                always: false,
-                ..Egraph::default()
-            });
-            pipeline.add(ConstantFold::default());
-            let said = cx.attempt(&pipeline, ir)?;
-            said.into_iter().for_each(|remark| cx.remark(remark));
-            return Ok(());
+        let known = if processor { None } else { self.price(ir, cx) };
+        let Some(before) = known.filter(|cycles| *cycles >= self.least) else {
+            return self.few(ir, known, cx);
         };
         let mut found = Vec::new();
         let known = Prices::default();

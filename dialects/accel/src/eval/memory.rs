@@ -176,7 +176,10 @@ impl MachineMemory {
             self.next = (self.next + 1) % RECENT;
             return *found;
         }
-        let name = label.map_or(site.op.to_string(), |l| format!("{} @{l}", site.op));
+        // What the host does for no op of the program: it brings arguments, and takes results.
+        let whole = site.host && site.loc.place().is_none();
+        let op = if whole { "the host" } else { site.op.as_str() };
+        let name = label.map_or(op.to_string(), |l| format!("{op} @{l}"));
         let place = site
             .loc
             .place()

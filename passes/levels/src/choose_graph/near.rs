@@ -83,6 +83,22 @@ impl ChooseGraph {
         all.swap_remove(taken)
     }
 
+    /// Whether the second of two programs is slower: by the estimate, or where that may be wrong about it, on the machine model.
+    pub(super) fn is_slower(&self, both: [Program; 2], cx: &mut PassCx<'_>) -> bool {
+        let [before, after] = [0, 1].map(|at: usize| both[at].estimated);
+        if after == before || fewer(after, before, self.sure) {
+            return false;
+        }
+        if fewer(before, after, self.sure) {
+            return true;
+        }
+        let [before, after] = match self.run_dry(&mut Vec::from(both), cx).as_deref() {
+            Some([before, after]) => [*before, *after],
+            _ => [before, after],
+        };
+        fewer(before, after, self.slight)
+    }
+
     /// The cycles of programs on the machine model, once they are lowered as `to-accel` lowers them; none if one is not to be run
     /// there, or cannot be.
     fn run_dry(&self, all: &mut [Program], cx: &mut PassCx<'_>) -> Option<Vec<i64>> {

@@ -47,7 +47,9 @@ impl Cores {
         let level = loops.iter().position(|d| *d == split).unwrap_or(0);
         // Bytes that are loaded, those of tiles that move with the loop that is split and those of others.
         let (mut own, mut again) = (0i64, 0i64);
+        let mut on_units = false;
         each(&mut root.clone(), &mut |stage| {
+            on_units |= stage.plan.by_thread(i64::MAX) < i64::MAX;
             // Of a producer the loops around it are its first iterators.
             let d = match stage.group.into.is_some() {
                 true => level,
@@ -83,15 +85,8 @@ impl Cores {
         let stored = sum.store as f64 * rate(target.held.name, far) as f64;
         let all = (loaded + stored) / target.far.bytes_per_cycle.max(1) as f64;
         sum.load = each.max(all) as i64;
-        for cycles in [
-            &mut sum.store,
-            &mut sum.compute,
-            &mut sum.trip,
-            &mut sum.tile,
-            &mut sum.thread,
-            &mut sum.ahead,
-        ] {
-            *cycles = (*cycles as f64 / gain) as i64;
-        }
+        sum.store = (sum.store as f64 / gain) as i64;
+        let by_thread = if on_units { sum.thread } else { sum.compute };
+        sum.divide(by_thread, |cycles| (cycles as f64 / gain) as i64);
     }
 }

@@ -81,6 +81,16 @@ impl Cost {
         self.worth = self.worth.max(other.worth);
     }
 
+    /// Divides what units compute among cores; so many cycles are the thread's, which is one.
+    pub fn divide(&mut self, by_thread: i64, shared: impl Fn(i64) -> i64) {
+        let on_units = (self.compute - by_thread).max(0);
+        if on_units > 0 {
+            let parts = [&mut self.trip, &mut self.tile, &mut self.ahead];
+            parts.into_iter().for_each(|own| *own = shared(*own));
+        }
+        self.compute = (self.compute - on_units).saturating_add(shared(on_units));
+    }
+
     /// With what was taken off loads.
     pub fn in_full(mut self) -> Self {
         let more = std::mem::take(&mut self.taken_off);

@@ -348,15 +348,11 @@ impl<'a> Estimate<'a> {
         let all = all.saturating_add(stored) / self.target.far.bytes_per_cycle.max(1);
         cycles.load = shared(cycles.load, gain).max(own).max(all);
         cycles.store = shared(cycles.store, gain);
-        for own in [
-            &mut cycles.compute,
-            &mut cycles.trip,
-            &mut cycles.tile,
-            &mut cycles.thread,
-            &mut cycles.ahead,
-        ] {
-            *own = shared(*own, gain);
-        }
+        let by_thread = match self.target.inner.is_some() {
+            true => 0,
+            false => self.plan.by_thread(cycles.compute),
+        };
+        cycles.divide(by_thread, |n| shared(n, gain));
     }
     /// Alignment of what is computed.
     fn align(&self) -> i64 {

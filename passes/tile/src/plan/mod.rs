@@ -224,6 +224,15 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Cycles of the thread, of those that its points take: all, where nothing helps it.
+    pub fn by_thread(&self, compute: i64) -> i64 {
+        let works = self.unit.is_some() || !self.busy.is_empty();
+        match works || self.moves || self.helps {
+            true => self.thread,
+            false => compute,
+        }
+    }
+
     /// After how many of the loops an operand's tile is loaded: one more than there are, if for each strip.
     pub fn level(&self, operand: usize) -> usize {
         let strips = self.strips.as_ref();
@@ -308,6 +317,10 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
     // What reads each element once is as quick on whole tiles, in fewer calls.
     units.retain(|unit| group.reduce.is_some() || unit.assignment.intrinsic().is_some());
     first_fewest(&mut units, group, target);
+    let plain = units
+        .iter()
+        .map(|unit| cycles_of_calls(unit, group, target));
+    let plain = plain.min().unwrap_or(0);
     for unit in units {
         let (kind, name) = match &unit.assignment.by {
             By::Intrinsic(index) => ("intrinsic", target.info.intrinsics[*index].name),
@@ -318,10 +331,12 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
             Nearest::improve(&mut nearest, kind, name, mismatch);
         }
     }
-    // Where the unit is what all waits for, its blocks are filled better.
-    let bound = |plan: &Plan| plan.unit.is_some() && plan.cost.compute > plan.cycles / 4 * 3;
-    if search.best.as_ref().is_some_and(bound) {
+    // Where the unit is what all waits for, its blocks are filled better; and where they are mostly empty, as what they hold is
+    // moved.
+    if let Some(best) = search.best.as_ref().filter(|plan| plan.unit.is_some()) {
+        let bound = best.cost.compute > best.cycles / 4 * 3;
         let (mut units, _) = candidates(ir, group, target, &joined(group, target));
+        units.retain(|unit| bound || cycles_of_calls(unit, group, target) <= plain / EMPTY);
         first_fewest(&mut units, group, target);
         for unit in units {
             divisions(group, target, &Way::Unit(unit), &elems, &mut search);
@@ -345,6 +360,9 @@ pub fn plan(ir: &Ir, group: &Group, target: &Target<'_>, budget: Budget) -> Resu
 /// Stages are not computed in ways whose calls take more than so many times the cycles of another one's: most of a unit's block is
 /// empty then, as where a dimension of it is an iterator of one point.
 const FILLED: i64 = 4;
+
+/// Of iterators that no unit has to wait for, those are joined by which its calls take one in so many cycles.
+const EMPTY: i64 = 2;
 
 /// Cycles of the calls of a way, if all blocks of the unit are full that can be.
 fn cycles_of_calls(unit: &UnitChoice, group: &Group, target: &Target<'_>) -> i64 {

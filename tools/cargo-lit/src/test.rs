@@ -174,6 +174,11 @@ fn lines(config: &Config, test: &Test) -> Result<(Vec<Line>, bool), Ended> {
         commands.extend(words);
         lines.push(Line { head, command });
     }
+    let input = test.name.split('/').any(|d| d == "Inputs");
+    if let Some(line) = file.check.filter(|_| lines.is_empty() && !input) {
+        let message = format!("line {line}: CHECK says what is printed, and no RUN line prints it");
+        return Err(failed(message));
+    }
     let local = Local::of(config, &test.path).map_err(failed)?;
     let check = round_trip::command(config, &test.path, &file, &commands, local.as_ref());
     if let Some(command) = check {

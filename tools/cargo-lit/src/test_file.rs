@@ -20,12 +20,19 @@ pub(crate) struct TestFile {
     pub(crate) requires: Vec<String>,
     pub(crate) unsupported: Vec<String>,
     pub(crate) no_round_trip: bool,
+    /// The first line, from 1, that says what a command should print.
+    pub(crate) check: Option<usize>,
 }
 
 /// A directive stands at the start of a line, after a comment sign if any.
 const DIRECTIVE: &str = r"^\s*(?://+|#+|;+|--)?\s*(RUN|XFAIL|REQUIRES|UNSUPPORTED):\s*(.*?)\s*$";
 
 static FINDER: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(DIRECTIVE).ok());
+
+/// What filecheck reads, with its usual prefix.
+const CHECK: &str = r"^\s*(?://+|#+|;+|--)\s*CHECK(?:-[A-Z]+)?:";
+
+static CHECKS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(CHECK).ok());
 
 impl TestFile {
     /// Reads the directives of a file's text.
@@ -34,6 +41,9 @@ impl TestFile {
         // A RUN line that ends in a backslash goes on in the next RUN line.
         let mut open: Option<RunLine> = None;
         for (i, line) in text.split(|&b| b == b'\n').enumerate() {
+            if file.check.is_none() && CHECKS.as_ref().is_some_and(|c| c.is_match(line)) {
+                file.check = Some(i + 1);
+            }
             if is_no_round_trip(line) {
                 file.no_round_trip = true;
             }
@@ -105,6 +115,11 @@ mod tests {
         assert_eq!(file.requires, ["x && y", "z"]);
         assert_eq!(file.xfail, ["*"]);
         assert!(file.no_round_trip);
+        assert_eq!(file.check, None);
+        assert_eq!(
+            TestFile::parse(b"x\n// CHECK-NOT: y").unwrap().check,
+            Some(2)
+        );
         assert!(TestFile::parse(b"// RUN: a \\\nx").is_err());
     }
 }

@@ -13,6 +13,8 @@ pub struct Param {
     pub ty: Type,
     /// Whether it is an output.
     pub out: bool,
+    /// Its name in the text.
+    pub name: Option<Name>,
 }
 
 /// Where the value of an input came from.
@@ -34,12 +36,19 @@ pub fn params(function: OpRef<'_>, inputs: &[Type]) -> Vec<Param> {
         let dictionary = attrs.get(k).and_then(|a| a.get::<tir::DictAttr>());
         dictionary.is_some_and(|d| d.entries().iter().any(|(key, _)| *key == OUT_ARGUMENT))
     };
+    let (ir, root) = function.inner();
+    let names = ir.body_block(root, 0).map(|body| {
+        let args = ir.args(body);
+        args.map(|arg| ir.hint(arg)).collect::<Vec<_>>()
+    });
+    let names = names.unwrap_or_default();
     inputs
         .iter()
         .enumerate()
         .map(|(k, ty)| Param {
             ty: *ty,
             out: out(k),
+            name: names.get(k).copied().flatten(),
         })
         .collect()
 }
@@ -140,11 +149,14 @@ pub fn to_data(env: &mut Env<'_>, ty: Type, array: &Array) -> Result<Data, Failu
 }
 
 /// A new buffer for an output of this type.
-pub fn new_output(env: &mut Env<'_>, ty: Type) -> Result<Data, Failure> {
+pub fn new_output(env: &mut Env<'_>, param: &Param) -> Result<Data, Failure> {
+    let ty = param.ty;
     let (Some(kind), Some(shape)) = (Kind::of(ty.elem()), ty.shape()) else {
         return Err(format!("an output of type {ty} cannot be allocated").into());
     };
-    env.alloc(kind, shape, 64, space(ty)).map(Data::from)
+    let name = param.name.map(|name| Name::new(&format!("%{name}")));
+    env.alloc_named(kind, shape, 64, space(ty), name)
+        .map(Data::from)
 }
 
 fn space(ty: Type) -> Option<Name> {

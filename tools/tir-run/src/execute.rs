@@ -198,7 +198,7 @@ fn arguments(
         let input = inputs.iter().find(|(argument, _)| *argument == k);
         let data = match input {
             Some((_, array)) => bind::to_data(&mut interpreter.env, param.ty, array),
-            None => bind::new_output(&mut interpreter.env, param.ty),
+            None => bind::new_output(&mut interpreter.env, param),
         };
         args.push(data.map_err(|e| Box::new(e.context(format_args!("argument {k}: "))))?);
     }

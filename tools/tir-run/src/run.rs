@@ -37,12 +37,10 @@ impl Program {
     /// # Errors
     /// If it cannot be read, is not valid, or has no such function.
     pub fn load(options: &Options, sources: &mut Sources) -> Result<Self, Errors> {
-        let mut module = load(options, sources)?;
-        let said = match &options.machine {
-            Some(file) => on_machine::replace(&mut module, file)?,
-            None if options.native => crate::native::plan(&mut module)?,
-            None => None,
-        };
+        let (mut module, mut said) = load(options, sources)?;
+        if options.machine.is_none() && options.native {
+            said = crate::native::plan(&mut module)?;
+        }
         if let Some(remark) = said {
             let text = tir_opt::render(sources, &[remark], tir_opt::color());
             let _ = std::io::stderr().lock().write_all(text.as_bytes());
@@ -147,18 +145,23 @@ fn summary(
     Ok(summary)
 }
 
-/// The verified program with its constants.
-fn load(options: &Options, sources: &mut Sources) -> Result<Ir, Errors> {
+/// The verified program with its constants, on the machine that was asked for; and what there is to say of that.
+fn load(options: &Options, sources: &mut Sources) -> Result<(Ir, Option<Diagnostic>), Errors> {
     let input = tir_opt::read(&options.file, options.max_bytes)?;
     sources.add(input.name, input.text.as_str());
-    let module = tir_text::parse(&input.text, input.name, &ParseOptions::default())?;
+    let mut module = tir_text::parse(&input.text, input.name, &ParseOptions::default())?;
+    // A function by itself, as `--print-ir-after` prints it, is valid on its machine alone.
+    let said = match &options.machine {
+        Some(file) => on_machine::replace(&mut module, file)?,
+        None => None,
+    };
     tir::verify(&module)?;
     let folder = match options.file.as_str() {
         "-" => Path::new("."),
         path => Path::new(path).parent().unwrap_or(Path::new(".")),
     };
     tir_io::load_blobs(&module, folder)?;
-    Ok(module)
+    Ok((module, said))
 }
 
 /// What the outputs should be.

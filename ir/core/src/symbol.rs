@@ -146,27 +146,36 @@ fn each_named(names: &[Name], visit: &mut dyn FnMut(&'static SymbolRef)) {
         .for_each(visit);
 }
 
-/// The names behind `@` in a text, as [`symbol_text`](crate::symbol_text) writes them.
+/// The names behind `@` in a text: as [`symbol_text`](crate::symbol_text) writes them, and with a `-` in them, which MLIR takes
+/// for a letter.
 pub(crate) fn symbols_in(text: &str) -> Vec<Name> {
-    let behind = text.match_indices('@').map(|(at, _)| &text[at + 1..]);
-    let names = behind.filter_map(|rest| {
-        if !rest.starts_with('"') {
-            let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '.' | '-');
-            let end = rest.find(|c| !plain(c)).unwrap_or(rest.len());
-            return (end > 0).then(|| Name::new(&rest[..end]));
+    let mut names = Vec::new();
+    for (at, _) in text.match_indices('@') {
+        let rest = &text[at + 1..];
+        if let Some(quoted) = quoted_name(rest) {
+            names.push(quoted);
+            continue;
         }
-        let mut escaped = false;
-        let end = rest.char_indices().skip(1).find(|(_, c)| {
-            let ends = *c == '"' && !escaped;
-            escaped = *c == '\\' && !escaped;
-            ends
-        });
-        let name = unquote(&rest[..=end?.0])?;
-        Some(Name::new(&name))
-    });
-    let mut names: Vec<Name> = names.collect();
+        for letters in ["_$.", "_$.-"] {
+            let plain = |c: char| c.is_ascii_alphanumeric() || letters.contains(c);
+            let end = rest.find(|c| !plain(c)).unwrap_or(rest.len());
+            names.extend((end > 0).then(|| Name::new(&rest[..end])));
+        }
+    }
     names.dedup();
     names
+}
+
+/// The name in quotes at the begin of a text.
+fn quoted_name(rest: &str) -> Option<Name> {
+    rest.starts_with('"').then_some(())?;
+    let mut escaped = false;
+    let (end, _) = rest.char_indices().skip(1).find(|(_, c)| {
+        let ends = *c == '"' && !escaped;
+        escaped = *c == '\\' && !escaped;
+        ends
+    })?;
+    Some(Name::new(&unquote(&rest[..=end])?))
 }
 
 /// Whether a symbol may be used from outside its table: its `sym_visibility` is not `private`.

@@ -1,7 +1,8 @@
-//! Ops of other dialects that a plan would go wrong with: refused by name, at their place.
+//! Ops that a plan would go wrong with: refused by name, at their place.
 //!
-//! Places are given to dense buffers of static shape that `memref.alloc` makes. Who allocates otherwise takes bytes that no plan counts. And of work that goes on
-//! behind an op, in the background, the plan must know when it ends: that it knows of transfers and of work on units.
+//! Places are given to dense buffers of static shape that `memref.alloc` makes. Who allocates otherwise takes bytes that no
+//! plan counts. And of work that goes on behind an op, in the background, the plan must know when it ends: that it knows of
+//! transfers and of work on units.
 
 use tir::{Access, Diagnostic, Ir, MemRefType, OpId, Traits};
 use tir_accel::{Apply, Call, DmaStart, MachineInfo};

@@ -20,8 +20,8 @@ fn tolerance(class: Class, dtype: DType) -> f64 {
         (_, DType::BF16) => 32.0 * (-7f64).exp2(),
         (Class::Reassociating, DType::F64) => 1e-10,
         (Class::Reassociating, _) => 1e-4,
-        (Class::Contracting, DType::F64) => 64.0 * f64::EPSILON,
-        (Class::Contracting, _) => 64.0 * f64::from(f32::EPSILON),
+        (Class::Contracting, DType::F64) => 32.0 * f64::EPSILON,
+        (Class::Contracting, _) => 32.0 * f64::from(f32::EPSILON),
     }
 }
 

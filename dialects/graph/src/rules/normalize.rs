@@ -36,11 +36,12 @@ pub const RULES: &[RuleText] = &[
         => "(graph.layer_norm ?x ?s ?b {axis = (nth ?a 0), epsilon = (only-number #e)})",
         if "(last-dims ?a ?x) (== (elements #e) 1) (broadcasts-to #e ?x ?x) (broadcasts-to ?s ?x ?x) (broadcasts-to ?b ?x ?x) (no-zero ?x)"),
     // What matrix units do at once is one step after another elsewhere. The matrix grows with the square of a row: 256 take 256 KiB of f32.
-    rule!(equal contract "centered-by-product",
+    // The quotient is distributed over the sum.
+    rule!(equal reassoc "centered-by-product",
         "(graph.sub ?x (graph.reduce_mean ?x {axes = ?a, keepdims = true}))"
         => "(graph.matmul ?x (graph.constant {value = (centering ?x)}))",
         if "(last-dims ?a ?x) (== (length ?a) 1) (>= (rank ?x) 2) (<= (dim ?x (nth ?a 0)) 256) (>= (bits ?x) 32) (no-zero ?x)"),
-    rule!(equal contract "mean-by-product", "(graph.reduce_mean ?x {axes = ?a, keepdims = true})"
+    rule!(equal reassoc "mean-by-product", "(graph.reduce_mean ?x {axes = ?a, keepdims = true})"
         => "(graph.matmul ?x (graph.constant {value = (mean-column ?x)}))",
         if "(last-dims ?a ?x) (== (length ?a) 1) (>= (rank ?x) 2) (<= (dim ?x (nth ?a 0)) 256) (>= (bits ?x) 32) (no-zero ?x)"),
     // There is one root for each row, and constants fold into products. The reciprocal of a root is never denormal, and infinite only

@@ -29,6 +29,7 @@ mod parts;
 mod passes;
 mod placed;
 pub mod plan;
+mod rests;
 pub mod scalar;
 mod section;
 pub mod sequence;

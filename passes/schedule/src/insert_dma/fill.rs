@@ -62,7 +62,11 @@ pub(crate) fn filled(ir: &Ir, machine: &MachineInfo, op: OpId) -> Option<(Value,
     // All of it, and nothing twice.
     let all = nest.indexing_maps.last()?.is_identity() && nest.domain(ir).ok()? == *shape;
     let elements = shape.iter().copied().fold(1, i64::saturating_mul);
-    let quicker = machine.fills(near, elements).is_some();
+    // What was planned so is done so: its parts may be smaller than what the plan counted.
+    let engine = machine.engine_between(machine.far()?.name, near)?;
+    let by = ir.attr(op, tir_accel::BY).and_then(|by| by.as_str());
+    let meant = engine.pad && by.is_some_and(|by| engine.name == by);
+    let quicker = meant || machine.fills(near, elements).is_some();
     let rank = !shape.is_empty() && !shape.contains(&tir::DYNAMIC);
     (all && quicker && rank && memref.strides().is_some()).then_some((tile, value))
 }

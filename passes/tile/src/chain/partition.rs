@@ -407,6 +407,7 @@ pub fn partition(
         limits,
         known: producers,
         nests,
+        found: Default::default(),
         thread,
     };
     let chosen = Cut {

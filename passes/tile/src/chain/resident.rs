@@ -46,7 +46,7 @@ use super::plans::{Known, Nests};
 use super::series::series;
 use super::stage::{Homes, Lies, Makers};
 use crate::placed::Placed;
-use crate::plan::{Budget, Price, Target};
+use crate::plan::{Budget, Price, Target, load_cycles};
 use brought::Load;
 use shared::with_parts;
 use through::Through;
@@ -246,6 +246,7 @@ pub(super) struct Planner<'a> {
     pub(super) limits: Limits,
     pub(super) known: &'a Known,
     pub(super) nests: &'a Nests,
+    pub(super) found: nest::Found,
     pub(super) thread: i64,
 }
 
@@ -372,7 +373,9 @@ impl Planner<'_> {
         if Placed::of(tile).leaves(shape) && !engine.pad {
             return Err("the engine that would load it fills no border");
         }
-        Ok(engine.cycles(self.bytes(home.value), 0, 1))
+        let operand = &home.stage.group.operands[home.number()];
+        let elem = self.ir.ty(home.value).elem();
+        Ok(load_cycles(tile, elem, operand, engine))
     }
 
     /// Keeps how a nest runs.

@@ -12,7 +12,7 @@ use super::estimate::Estimate;
 use super::places::Places;
 use super::search::{Search, divisions};
 use super::shapes::Shapes;
-use super::sizes::{Choices, divisors, loop_orders};
+use super::sizes::{Choices, divisors, loop_orders, sizes};
 use super::unit::Way;
 use super::{Budget, Plan, Target, plan};
 use crate::group::{Group, Input, Step, StepRef};
@@ -57,7 +57,14 @@ pub(super) fn staged(
         divisions(group, target, &Way::Whole, elems, search);
         return;
     };
-    let mut all = candidates(group, target, whole.cycles, elems, search);
+    // What a unit computes of what sticks out is dropped, as elsewhere.
+    let ragged = whole.unit.is_some() && group.into.is_none();
+    let further = Further {
+        cycles: whole.cycles,
+        block: &whole.space.block,
+        ragged,
+    };
+    let mut all = candidates(group, target, &further, elems, search);
     all.sort_by_key(|plan| (plan.cycles, plan.bytes));
     let mut looked = 0;
     for candidate in all {
@@ -96,15 +103,50 @@ pub(super) fn staged(
     }
 }
 
-/// Every division that fits, in its best order, if all of it takes so many cycles further in.
+/// What is known of a group further in.
+struct Further<'a> {
+    /// Cycles of all of it.
+    cycles: i64,
+    /// Points of each iterator in a block of a unit.
+    block: &'a [i64],
+    /// Whether tiles may stick out, where engines pad.
+    ragged: bool,
+}
+
+impl Further<'_> {
+    /// The same cycles in tiles: of a block of a unit that a tile does not fill the rest is computed, too.
+    fn in_tiles(&self, space: &Space) -> i64 {
+        let blocks = self.block.iter().enumerate().map(|(d, block)| {
+            let of = |points: i64| (points + block - 1) / block.max(&1);
+            let tiles = space.trips(d).saturating_mul(of(space.extent(d)));
+            tiles as f64 / of(space.domain[d]).max(1) as f64
+        });
+        (self.cycles as f64 * blocks.product::<f64>()) as i64
+    }
+}
+
+/// The largest step from one divisor of an iterator to the next that tiles do with: of others they stick out.
+const SPARSE: i64 = 4;
+
+/// Sizes of the tiles of an iterator.
+fn tiles(all: i64, ragged: bool) -> Vec<i64> {
+    let even = divisors(all);
+    let sparse = even.windows(2).any(|two| two[1] > two[0] * SPARSE);
+    match ragged && sparse {
+        true => sizes(all),
+        false => even,
+    }
+}
+
+/// Every division that fits, in its best order.
 fn candidates(
     group: &Group,
     target: &Target<'_>,
-    cycles: i64,
+    further: &Further<'_>,
     elems: &[Type],
     search: &mut Search<'_>,
 ) -> Vec<Plan> {
-    let (way, budget) = (Way::Staged(cycles), search.budget);
+    let (way, budget) = (Way::Staged(further.cycles), search.budget);
     let Ok(places) = Places::new(group, target, &way) else {
         return Vec::new();
     };
@@ -121,7 +163,7 @@ fn candidates(
             let whole = d >= group.core || group.reductions[d] || group.whole.contains(&d);
             match whole {
                 true => vec![group.domain[d].max(1)],
-                false => divisors(group.domain[d].max(1)),
+                false => tiles(group.domain[d].max(1), further.ragged && places.pad()),
             }
         })
         .collect();
@@ -152,7 +194,12 @@ fn candidates(
                 best = Some(estimate.plan(made));
             }
         }
-        found.extend(best);
+        found.extend(best.map(|mut plan| {
+            let more = further.in_tiles(&space).saturating_sub(further.cycles);
+            plan.cost.compute = plan.cost.compute.saturating_add(more.max(0));
+            plan.cycles = plan.cycles.saturating_add(more.max(0));
+            plan
+        }));
     }
     found
 }

@@ -134,6 +134,11 @@ impl Fixed {
     }
 }
 
+/// Cycles of an engine to load a tile of an operand once.
+pub fn load_cycles(tile: &Tile, elem: Type, operand: &Operand, engine: &EngineInfo) -> i64 {
+    Fixed::load(tile, bytes(elem), operand, engine, 1).cycles
+}
+
 /// Elements in a run of a tile that holds the blocks of a diagonal.
 fn spread_run(
     shape: &[i64],

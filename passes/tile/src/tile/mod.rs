@@ -27,11 +27,11 @@ use tir::remarks::SINGLE_NEST;
 use tir::{Diagnostic, Ir, OpId, Value};
 use tir_graph::Fused;
 use tir_graph::fusion::ungroup;
-use tir_tensor::Generic;
+use tir_tensor::{Generic, TransferRead};
 
 use crate::chain::{Chains, Cuts, Limits, Resident, Single, Stage, partition};
 use crate::filled::fill_constants;
-use crate::group::Scope;
+use crate::group::{Group, Scope};
 use crate::near::{is_in, is_near};
 use crate::plan::{Budget, Plan, Price, Target, TooLarge, free_elements};
 use crate::section::{self, Sections};
@@ -117,6 +117,7 @@ fn settled(
         }
     }
     crate::widen::widen(func, target, &mut group);
+    crate::rests::split(func, target, &mut group);
     in_steps(func, &mut group, target, budget, known);
     let limits = limits.filter(|_| has_chains(target));
     if let Some(limits) = limits {
@@ -127,7 +128,36 @@ fn settled(
     }
     crate::settle::settle(func, &mut group);
     drop_empty(func);
-    (group, limits)
+    let mut scope = whole(func, group, target);
+    let plans = Plans::new(target, budget, &known.plans);
+    for _ in 0..APART {
+        let large = too_large_groups(func, &scope, &plans);
+        if large.is_empty() {
+            break;
+        }
+        let mut group = scope.group;
+        for (number, op) in scope.generics.iter().enumerate() {
+            if group.get(op).is_some_and(|own| large.contains(own)) {
+                group.insert(*op, usize::MAX - number);
+            }
+        }
+        scope = whole(func, group, target);
+    }
+    (scope.group, limits)
+}
+
+/// How often groups are taken apart at most: what moved into another one may be too large for it.
+const APART: usize = 4;
+
+/// The fused groups of several generics that do not fit, as one.
+fn too_large_groups(func: &Ir, scope: &Scope, plans: &Plans<'_>) -> HashSet<usize> {
+    let mut large = HashSet::new();
+    each_single(func, scope, plans, &mut |op, group, plan| {
+        let number = scope.group.get(&op).filter(|_| group.ops.len() > 1);
+        large.extend(number.filter(|_| plan.is_err()));
+        Some(())
+    });
+    large
 }
 
 /// Tiles all groups of a function. What is left over untiled is only what moves no data, and what is
@@ -316,7 +346,7 @@ fn level(
         }
     }
     for far in &chains.far {
-        tiled.apart.push(to_far(func, far));
+        tiled.apart.push(to_far(func, far, target));
     }
     // From the last generic to the first: an elementwise step takes the reduction before it in.
     let (mut unmatched, mut candidates) = (Vec::new(), Vec::new());
@@ -390,7 +420,7 @@ fn level(
             }
             Some((group, Err(large))) => {
                 done.extend(&group.ops);
-                errors.push(too_large(func, op, &group, &large));
+                errors.push(too_large(func, op, &group, &large, target));
             }
         }
     }
@@ -415,7 +445,29 @@ fn level(
 
 /// The groups that would run one behind the other, the last one first; `None` if one does not fit.
 fn singles(func: &Ir, scope: &Scope, plans: &Plans<'_>) -> Option<Vec<Single>> {
-    let (mut found, mut done) = (Vec::new(), HashSet::new());
+    let mut found = Vec::new();
+    each_single(func, scope, plans, &mut |op, group, plan| {
+        let plan = plan.ok()?;
+        let spread = plans.spread(func, &group, &plan);
+        found.push(Single {
+            op,
+            group,
+            plan,
+            spread,
+        });
+        Some(())
+    })?;
+    Some(found)
+}
+
+/// Calls `with` for each of these groups, as long as that gives something.
+fn each_single(
+    func: &Ir,
+    scope: &Scope,
+    plans: &Plans<'_>,
+    with: &mut dyn FnMut(OpId, Group, Result<Plan, TooLarge>) -> Option<()>,
+) -> Option<()> {
+    let mut done = HashSet::new();
     // What groups read of far memory, they need.
     let mut read: HashSet<Value> = HashSet::new();
     for op in scope.generics.iter().rev().copied() {
@@ -423,20 +475,13 @@ fn singles(func: &Ir, scope: &Scope, plans: &Plans<'_>) -> Option<Vec<Single>> {
             continue;
         }
         if let Some((group, plan)) = plans.ending_in(func, op, scope) {
-            let plan = plan.ok()?;
             let loaded = group.operands.iter().filter(|o| o.inner.is_none());
             read.extend(loaded.map(|operand| operand.source));
             done.extend(&group.ops);
-            let spread = plans.spread(func, &group, &plan);
-            found.push(Single {
-                op,
-                group,
-                plan,
-                spread,
-            });
+            with(op, group, plan)?;
         }
     }
-    Some(found)
+    Some(())
 }
 
 /// Whether anything reads what an op computes but nests that are done, which compute it, if at all, unless it is `read`.
@@ -447,7 +492,9 @@ fn is_needed(ir: &Ir, op: OpId, done: &HashSet<OpId>, read: &HashSet<Value>) -> 
             || ir.uses(value).any(|reader| {
                 let op = reader.op;
                 let gives = ir.results(op).len() > 0 && ir.regions(op).len() == 0;
-                let shows = gives && !ir.is::<Generic>(op) && ir.is_pure(op);
+                // What sections load they read.
+                let reads = ir.is::<Generic>(op) || ir.is::<TransferRead>(op);
+                let shows = gives && !reads && ir.is_pure(op);
                 !done.contains(&op) && (!shows || is_needed(ir, op, done, read))
             })
     })

@@ -14,6 +14,8 @@ use crate::plan::{Budget, Plan, Siblings, Spread, Target, TooLarge, adds_nothing
 pub(super) struct KnownPlans {
     plans: Memo<(Signature, Joined), Result<Plan, TooLarge>>,
     siblings: Siblings,
+    /// The same with one slot for each buffer.
+    single: Siblings,
 }
 
 /// A group with its plan.
@@ -42,9 +44,45 @@ impl<'a> Plans<'a> {
     }
 
     fn of(&self, func: &Ir, group: &Group) -> Result<Plan, TooLarge> {
-        let KnownPlans { plans, siblings } = self.known;
-        let find = || siblings.plan(func, group, self.target, self.budget);
+        let KnownPlans {
+            plans, siblings, ..
+        } = self.known;
+        let find = || {
+            let found = siblings.plan(func, group, self.target, self.budget);
+            self.or_single(func, group, found)
+        };
         plans.or_find((group.signature(func), Vec::new()), find)
+    }
+
+    /// A plan, or the one with one slot for each buffer where there is none with several, or none on a unit: buffers have fewer slots
+    /// later where they do not fit.
+    fn or_single(
+        &self,
+        func: &Ir,
+        group: &Group,
+        found: Result<Plan, TooLarge>,
+    ) -> Result<Plan, TooLarge> {
+        let sums = group.reduce.as_ref();
+        let product = sums.is_some_and(|(step, ..)| step.inputs.len() > 1);
+        let may = match &found {
+            Ok(plan) => product && !on_unit(plan),
+            Err(_) => true,
+        };
+        if self.budget.depth < 2 || !may {
+            return found;
+        }
+        let budget = Budget {
+            depth: 1,
+            ..self.budget
+        };
+        let single = (self.known.single).plan(func, group, self.target, budget);
+        match (&found, &single) {
+            (Ok(plan), Ok(single)) if on_unit(single) && single.cycles < plan.cycles => {}
+            (Err(_), Ok(_)) => {}
+            (Err(large), Err(less)) if less.excess.needed < large.excess.needed => {}
+            _ => return found,
+        }
+        single
     }
 
     /// The group that ends in a generic, and its plan: with what it reads where it lay before nests of their own moved it, unless

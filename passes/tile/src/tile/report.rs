@@ -124,7 +124,13 @@ pub(super) fn outside(ir: &Ir, found: &Sections, target: &Target<'_>) -> Option<
     )))
 }
 
-pub(super) fn too_large(ir: &Ir, op: OpId, group: &Group, large: &TooLarge) -> Diagnostic {
+pub(super) fn too_large(
+    ir: &Ir,
+    op: OpId,
+    group: &Group,
+    large: &TooLarge,
+    target: &Target<'_>,
+) -> Diagnostic {
     let Excess {
         space,
         needed,
@@ -136,14 +142,27 @@ pub(super) fn too_large(ir: &Ir, op: OpId, group: &Group, large: &TooLarge) -> D
     ))
     .at(ir.loc(op));
     for (i, bytes) in large.holders.iter().enumerate() {
+        if *bytes == 0 {
+            continue;
+        }
         let what = match (group.operands.get(i), group.result()) {
-            (Some(operand), _) => format!("operand {i}, a {}", ir.ty(operand.source)),
+            (Some(operand), _) => {
+                let name = ir.hint(operand.source);
+                let name = name.map_or(format!("operand {i}"), |name| format!("%{name}"));
+                format!("{name}, a {}", ir.ty(operand.source))
+            }
             (None, Some(ty)) if i == group.operands.len() => format!("the result, a {ty}"),
             _ => "what is accumulated".to_string(),
         };
         error = error.note(format!("{bytes} bytes for {what}"));
     }
-    error
+    let align = target.info.space(space).map_or(1, |space| space.align);
+    match align > 1 {
+        true => error.note(format!(
+            "each is a multiple of {align} bytes, which \"{space}\" is aligned to"
+        )),
+        false => error,
+    }
 }
 
 /// A product whose groups are joined, if they are.
@@ -311,11 +330,14 @@ pub(super) fn listed_chains(
 }
 
 /// A tensor between two nests that does not stay in near memory.
-pub(super) fn to_far(ir: &Ir, far: &Far) -> Diagnostic {
+pub(super) fn to_far(ir: &Ir, far: &Far, target: &Target<'_>) -> Diagnostic {
     let name = ir.name(far.op);
     let why = far.why;
     let text = format!("what this '{name}' computes goes to far memory and back: {why}");
+    let engine = (target.info).engine_between(target.far.name, target.near.name);
+    let cycles = engine.map_or(0, |engine| engine.cycles(far.bytes, 0, 1));
     let remark = Diagnostic::remark(text).category(FAR_TENSOR);
+    let remark = remark.cycles(u64::try_from(cycles).unwrap_or(0));
     let bytes = format!("about {} bytes are moved for it", far.bytes);
     let remark = remark.at(ir.loc(far.op)).note(bytes);
     match &far.help {

@@ -1,9 +1,11 @@
 //! Nests, planned again with what stays in near memory.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use tir::Value;
 
 use super::super::cost::{alone, used};
@@ -53,6 +55,12 @@ fn in_sequences(group: &Group, homes: &Homes) -> Vec<Group> {
     let split = ways.iter().filter_map(|(d, size)| group.split(*d, *size));
     split.collect()
 }
+
+/// Stages of the nests of a sequence, by the groups of the nest, what the plan of a stage depends on, and the tensors that the stage
+/// reads and computes; none where there is no way to compute one. Each policy and order of tensors plans the same nests again beside
+/// the same tensors.
+pub(in crate::chain) type Found =
+    RefCell<FxHashMap<((usize, usize), Signature, Vec<Value>), Option<Stage>>>;
 
 /// Divisions of a nest of one stage that are estimated.
 const DIVISIONS: usize = 512;
@@ -215,8 +223,18 @@ impl Planner<'_> {
         let stage = |root: &Group| {
             let (mut key, mut read) = (like.clone(), read.clone());
             self.tell(&mut key, &mut read, root, homes, &inside);
-            let plan = self.remembered(key, &cx, root, most)?;
-            Some(chain(&cx, root, Some(&plan), most).ok()?.stage)
+            read.extend(root.outs.iter().map(|out| out.value));
+            let own = ((nest.first, nest.count), key, read);
+            if let Some(known) = self.found.borrow().get(&own) {
+                return known.clone();
+            }
+            let found = || {
+                let plan = self.remembered(own.1.clone(), &cx, root, most)?;
+                Some(chain(&cx, root, Some(&plan), most).ok()?.stage)
+            };
+            let found = found();
+            self.found.borrow_mut().insert(own, found.clone());
+            found
         };
         let found = roots.iter().map(|root| {
             let whole = stage(root);

@@ -1,20 +1,22 @@
 //! Which asynchronous work may still run when the program comes to an op.
 //!
 //! Work is *in flight* from its start to a wait of the thread that ends it: for its own token, for that of later work of its queue,
-//! or for a mark that was made behind it, as queues end their work in order; or for work that waited for one of these itself. Tokens that loops and branches hand on end nothing here:
-//! that says too much of what is in flight, and never too little.
+//! or for a mark that was made behind it, as queues end their work in order; or for work that waited for one of these itself. What a loop or a branch gives ends what every token ends that it may give;
+//! tokens that are handed to an iteration end nothing: that says too much of what is in flight, and never too little.
 //!
 //! Of work in flight it is known which starts and marks of its queue certainly came behind it: a wait for one of those ends it.
 //! Within a piece that is all that stand behind it in the text; only what pieces hand on is kept.
 //!
-//! Asked of programs that wait; in others the order is not there yet.
+//! Asked of functions whose tokens or semaphores say what waits for what; in others the order is not there yet. What semaphores order, and
+//! waits in functions that are called, is not looked at: work that nothing else ends is in flight to the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
-use tir::{AttrValue, Definition, Ir, Name, Op, OpId, Sym, Value};
-use tir_accel::{DmaStart, DmaWait, MachineInfo, Mark};
+use tir::interfaces::{Loop, RegionPoint, region_edges};
+use tir::{AttrValue, Definition, Ir, Name, Op, OpId, Sym, Traits, Type, Value};
+use tir_accel::{Acquire, DmaStart, DmaWait, MachineInfo, Mark};
 
 use crate::liveness::Piece;
 
@@ -53,6 +55,21 @@ pub(crate) struct InFlight<'a> {
     follow: bool,
 }
 
+/// Whether an op orders work: it waits for some, or for what says more than is looked at.
+pub(crate) fn orders(ir: &Ir, op: OpId) -> bool {
+    ir.is::<DmaWait>(op) || may_order(ir, op)
+}
+
+/// Whether an op may order more than is looked at: it is that of a semaphore, or hands a token to who may wait for it.
+pub(crate) fn may_order(ir: &Ir, op: OpId) -> bool {
+    let token = tir_accel::token();
+    let hands_on = || {
+        let calls = ir.regions(op).len() == 0 && !ir.has(op, Traits::Terminator);
+        calls && ir.effects(op).is_none() && ir.operands(op).any(|v| ir.ty(v) == token)
+    };
+    ir.is::<Acquire>(op) || hands_on()
+}
+
 /// The queue of a transfer: its attribute alone, as its record takes longer to read.
 fn engine(ir: &Ir, transfer: OpId) -> Option<Name> {
     Some(Sym::from_attr(ir.attr(transfer, "engine")?)?.0)
@@ -68,11 +85,10 @@ struct Now {
 }
 
 impl<'a> InFlight<'a> {
-    /// What is in flight in a function of these pieces; `None` if the thread waits for nothing, or work is not asynchronous.
+    /// What is in flight in a function of these pieces, which is ordered; `None` if work is not asynchronous.
     pub(crate) fn of(ir: &'a Ir, machine: &MachineInfo, pieces: &'a [Piece]) -> Option<Self> {
-        let mut ops = pieces.iter().flat_map(|piece| &piece.ops);
         let [wait, transfer, mark] = [DmaWait::name(), DmaStart::name(), Mark::name()];
-        if machine.in_order || !ops.any(|(_, op)| ir.name(*op) == wait) {
+        if machine.in_order {
             return None;
         }
         let (mut steps, mut queues): (Vec<Step>, Vec<Name>) = (Vec::new(), Vec::new());
@@ -238,6 +254,27 @@ impl<'a> InFlight<'a> {
         out
     }
 
+    /// The starts and marks that a token of an op with regions is behind, whichever it is.
+    fn of_regions(&self, token: Value, op: OpId) -> Vec<usize> {
+        let is_token = |ty: Type| ty == tir_accel::token();
+        let looped = self.ir.info(op).and_then(|i| i.interface::<dyn Loop>());
+        let trips = looped.and_then(|looped| looped.trip_count(self.ir, op));
+        let runs = trips.is_some_and(|trips| trips > 0);
+        let edges = region_edges(self.ir, op, &is_token);
+        // Around a body that certainly runs nothing goes.
+        let edges = edges
+            .iter()
+            .filter(|edge| !runs || edge.from != RegionPoint::Parent);
+        let values = edges.flat_map(|edge| &edge.values);
+        let given = values.filter(|(_, to)| *to == token);
+        let mut all = given.map(|(from, _)| self.implied(vec![*from]));
+        let mut common = all.next().unwrap_or_default();
+        for other in all {
+            common.retain(|step| other.contains(step));
+        }
+        common
+    }
+
     /// The starts and marks of tokens, and of those that their work waited for itself.
     fn implied(&self, mut tokens: Vec<Value>) -> Vec<usize> {
         let (mut out, token_type) = (Vec::new(), tir_accel::token());
@@ -247,6 +284,12 @@ impl<'a> InFlight<'a> {
             let Definition::Result(op, _) = self.ir.definition(token) else {
                 continue;
             };
+            if self.ir.regions(op).len() > 0 {
+                let more = self.of_regions(token, op);
+                let new: Vec<usize> = more.into_iter().filter(|s| !out.contains(s)).collect();
+                out.extend(new);
+                continue;
+            }
             let Some(step) = self.number.get(&op) else {
                 continue;
             };
@@ -265,6 +308,13 @@ impl<'a> InFlight<'a> {
             }
         }
         out
+    }
+
+    /// The work that is in flight at the end of a piece that nothing follows, by its start.
+    pub(crate) fn left(&self) -> BTreeSet<OpId> {
+        let ends = (0..self.pieces.len()).filter(|at| self.pieces[*at].next.is_empty());
+        let left = ends.flat_map(|at| self.pass(at, &mut |_, _| ()));
+        left.map(|(start, _)| self.steps[start].op).collect()
     }
 
     /// When work is in flight, with the time of the op that started it. A wait is a time of what it ends.

@@ -37,7 +37,7 @@ use tir_accel::transfer::strided;
 use tir_memref::Alloc;
 use tir_memref::alias::{accesses, aliases};
 
-use crate::in_flight::InFlight;
+use crate::in_flight::{InFlight, may_order, orders};
 
 /// A buffer to be placed.
 #[derive(Clone, Debug)]
@@ -134,13 +134,31 @@ fn lives(ir: &Ir, machine: &MachineInfo, holes: bool) -> Result<Spaces, Diagnost
     let mut flow = Flow::new(ir, &ops, &mut buffers, holes)?;
     flow.build();
     flow.solve();
-    let in_flight = InFlight::of(ir, machine, &flow.pieces);
+    let ordered = ops.iter().any(|op| orders(ir, *op));
+    let in_flight = ordered.then(|| InFlight::of(ir, machine, &flow.pieces));
+    let in_flight = in_flight.flatten();
     flow.ranges(&mut buffers, in_flight.as_ref());
     let mut spaces: Spaces = BTreeMap::new();
     for (space, buffer) in buffers {
         spaces.entry(space).or_default().push(buffer);
     }
     Ok(spaces)
+}
+
+/// The asynchronous work that runs when a function of an ordered program returns, by what starts it: nothing if semaphores or who is
+/// called may wait for it.
+///
+/// # Errors
+/// As [`liveness`].
+pub(crate) fn left_in_flight(ir: &Ir, machine: &MachineInfo) -> Result<Vec<OpId>, Diagnostic> {
+    let ops = timeline(ir);
+    if ops.iter().any(|op| may_order(ir, *op)) {
+        return Ok(Vec::new());
+    }
+    let mut flow = Flow::new(ir, &ops, &mut [], false)?;
+    flow.build();
+    let in_flight = InFlight::of(ir, machine, &flow.pieces);
+    Ok(in_flight.map_or_else(Vec::new, |all| all.left().into_iter().collect()))
 }
 
 /// Ops without a branch or a region between them. The sets are of buffers that pieces hand on, by their number among those.

@@ -7,6 +7,7 @@ use crate::liveness::{liveness, text, with_holes};
 use crate::order;
 use crate::plan_memory::{self, problem};
 use crate::problem_file::texts;
+use crate::unplanned::{Ordered, unplanned};
 
 pass! {
     /// Assigns every buffer an offset in one arena per memory space.
@@ -134,7 +135,11 @@ macro_rules! prepare {
 
 impl PlanMemory {
     fn plan(&self, ir: &mut Ir, cx: &mut PassCx<'_>, info: &MachineInfo) -> PassResult {
-        let refused = crate::unplanned::unplanned(ir, info);
+        let ordered = match cx.outer::<Ordered>() {
+            Some(ordered) => ordered,
+            None => cx.analysis::<Ordered>(ir),
+        };
+        let refused = unplanned(ir, info, ordered.0);
         if !refused.is_empty() {
             return Err(refused);
         }
@@ -159,7 +164,11 @@ impl PlanMemory {
 }
 
 impl Pass for PlanMemory {
-    prepare!();
+    fn prepare(&self, parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
+        cx.analysis::<AttachedMachine>(parent);
+        cx.analysis::<Ordered>(parent);
+        Ok(())
+    }
     fn run(&self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
         let Some(align) = self.flat else {
             return AttachedMachine::with(ir, cx, |ir, cx, info| self.plan(ir, cx, info));

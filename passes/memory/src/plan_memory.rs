@@ -11,7 +11,7 @@ use tir_memref::{Alloc, Dealloc, View};
 use tir_packing::{Buffer as Packed, DoesNotFit, Effort, Plan, Problem, apart, plan_with};
 
 use crate::banks::conflicts;
-use crate::liveness::{Buffer, Spaces, liveness, with_holes};
+use crate::liveness::{Buffer, Spaces, liveness, timeline, with_holes};
 
 /// What was planned for a space.
 #[derive(Clone, Debug)]
@@ -200,6 +200,14 @@ fn rewrite(
     spaces: &Spaces,
     planned: &[Planned],
 ) -> Result<(), Failure> {
+    let body = ir.body_block(ir.root(), 0);
+    // By what stands in the function now.
+    let times = Times::of(ir);
+    let parts = spaces.iter().map(|(space, buffers)| {
+        let parts = body.map(|body| between_calls(ir, &times, body, buffers));
+        (*space, parts.unwrap_or_default())
+    });
+    let mut all_parts: BTreeMap<Name, Vec<Part>> = parts.collect();
     // What was planned ends with the function.
     let all: HashSet<Value> = spaces
         .values()
@@ -215,9 +223,6 @@ fn rewrite(
             ir.erase(op);
         }
     }
-    let Some(body) = ir.body_block(ir.root(), 0) else {
-        return Ok(());
-    };
     let plans: BTreeMap<Name, &Plan> = planned.iter().map(|p| (p.space, &p.plan)).collect();
     for (space, buffers) in spaces.iter().rev() {
         let Some(plan) = plans.get(space) else {
@@ -239,7 +244,7 @@ fn rewrite(
             ir.set_hint(arena, Some(*space));
             arena
         };
-        let parts = between_calls(ir, body, buffers);
+        let parts = all_parts.remove(space).unwrap_or_default();
         let mut arenas = Vec::new();
         for part in &parts {
             let own = buffers.iter().zip(&plan.offsets).zip(&part.of);
@@ -312,11 +317,28 @@ struct Part {
     end: Option<OpId>,
 }
 
+/// The ops of a function by their times, and the times of ops.
+struct Times {
+    ops: Vec<OpId>,
+    at: HashMap<OpId, u64>,
+}
+
+impl Times {
+    fn of(ir: &Ir) -> Self {
+        let ops = timeline(ir);
+        let at = ops.iter().copied().zip(0..).collect();
+        Self { ops, at }
+    }
+    fn op(&self, time: u64) -> Option<OpId> {
+        self.ops.get(usize::try_from(time).ok()?).copied()
+    }
+}
+
 /// The parts of a function between calls, where buffers live in one of them each: what is called has all of a space to itself then.
 /// A call in a loop ends the parts of the loop's body.
-fn between_calls(ir: &Ir, body: BlockId, buffers: &[Buffer]) -> Vec<Part> {
+fn between_calls(ir: &Ir, times: &Times, body: BlockId, buffers: &[Buffer]) -> Vec<Part> {
     let all: Vec<usize> = (0..buffers.len()).collect();
-    let parts = parts_of_block(ir, body, None, buffers, &all);
+    let parts = parts_of_block(ir, times, (body, None), buffers, &all);
     parts.unwrap_or_else(|| {
         vec![Part {
             of: vec![true; buffers.len()],
@@ -329,27 +351,39 @@ fn between_calls(ir: &Ir, body: BlockId, buffers: &[Buffer]) -> Vec<Part> {
 /// The same of a block, which ends at an op, for some buffers that live in it; `None` where nothing is called between them.
 fn parts_of_block(
     ir: &Ir,
-    block: BlockId,
-    end: Option<OpId>,
+    times: &Times,
+    (block, end): (BlockId, Option<OpId>),
     buffers: &[Buffer],
     own: &[usize],
 ) -> Option<Vec<Part>> {
     let ops: Vec<OpId> = ir.ops_in(block).collect();
     let places: HashMap<OpId, usize> = ops.iter().enumerate().map(|(i, op)| (*op, i)).collect();
-    // From the first to the last op of the block that uses each.
+    // From the first to the last op of the block that uses each, or waits for who does.
     let mut lives = Vec::new();
+    // Ops in whose blocks buffers live from one time to the next.
+    let mut around: HashSet<usize> = HashSet::new();
     for i in own {
         let buffer = &buffers[*i];
+        let ends = buffer.live.iter();
+        let ends = ends.flat_map(|live| [live.start, live.end.saturating_sub(1)]);
         let users = std::iter::once(buffer.op).chain(buffer.uses.iter().copied());
-        let users = users.map(|op| places.get(&ir.ancestor_in(op, block)?).copied());
+        let users = users.map(Some).chain(ends.map(|time| times.op(time)));
+        let users = users.map(|op| places.get(&ir.ancestor_in(op?, block)?).copied());
         let users: Vec<usize> = users.collect::<Option<_>>()?;
-        lives.push((*users.iter().min()?, *users.iter().max()?));
+        let (first, last) = (*users.iter().min()?, *users.iter().max()?);
+        lives.push((first, last));
+        let time = times.at.get(&ops[first]);
+        let lives = |time: &u64| buffer.live.iter().any(|live| live.contains(time));
+        if ops[first] != buffer.op && time.is_some_and(lives) {
+            around.insert(first);
+        }
     }
     // What is not known to leave the space alone, and beside which nothing lives.
     let anything = |op: &OpId| !ir.has(*op, Traits::Terminator) && ir.effects(*op).is_none();
     let beside = |at: usize| {
         let mut lives = lives.iter();
-        lives.any(|(first, last)| (*first..=*last).contains(&at) && first < last)
+        around.contains(&at)
+            || lives.any(|(first, last)| (*first..=*last).contains(&at) && first < last)
     };
     let calls = ops.iter().enumerate();
     let calls = calls.filter(|(at, op)| anything(op) && !beside(*at));
@@ -383,7 +417,7 @@ fn parts_of_block(
                 continue;
             }
             let end = ir.last(inner);
-            match parts_of_block(ir, inner, end, buffers, &there) {
+            match parts_of_block(ir, times, (inner, end), buffers, &there) {
                 Some(more) => parts.extend(more),
                 None => {
                     let mut of = vec![false; buffers.len()];

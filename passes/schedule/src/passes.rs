@@ -10,6 +10,7 @@ use tir::{
 use tir_accel::{AttachedMachine, MachineInfo, TargetProcessor};
 use tir_func::Func;
 use tir_memory::plan_memory::plans_of;
+use tir_memory::unplanned::{Ordered, unplanned};
 use tir_packing::Effort;
 
 use crate::dry_run::{Edge, dry_run, dry_run_worth, edges};
@@ -201,10 +202,11 @@ fn one<T>(result: Result<T, Failure>) -> Result<T, Vec<Diagnostic>> {
 }
 
 macro_rules! passes {
-    ($($pass:ident |$self:ident, $ir:ident, $cx:ident, $info:ident| $body:expr;)*) => {$(
+    ($($pass:ident $([$of_program:ty])? |$self:ident, $ir:ident, $cx:ident, $info:ident| $body:expr;)*) => {$(
         impl Pass for $pass {
             fn prepare(&self, parent: &Ir, cx: &mut PassCx<'_>) -> PassResult {
                 cx.analysis::<AttachedMachine>(parent);
+                $(cx.analysis::<$of_program>(parent);)?
                 Ok(())
             }
             fn run(&$self, ir: &mut Ir, cx: &mut PassCx<'_>) -> PassResult {
@@ -286,8 +288,12 @@ passes! {
         }
         Ok(())
     };
-    PlaceBuffers |self, ir, cx, info| {
-        let refused = tir_memory::unplanned::unplanned(ir, info);
+    PlaceBuffers [Ordered] |self, ir, cx, info| {
+        let ordered = match cx.outer::<Ordered>() {
+            Some(ordered) => ordered,
+            None => cx.analysis::<Ordered>(ir),
+        };
+        let refused = unplanned(ir, info, ordered.0);
         if !refused.is_empty() {
             return Err(refused);
         }

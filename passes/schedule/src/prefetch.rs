@@ -1,7 +1,7 @@
 //! Loads of iterations to come: started ahead of the iteration that uses them, the first ones perhaps in nests
 //! before ([`crate::early`]).
 
-use tir::{At, BlockId, Builder, Ir, Mapping, OpId, Value};
+use tir::{At, BlockId, Builder, Definition, Ir, Mapping, OpId, Value};
 use tir_accel::{Direction, DmaStart, MachineInfo};
 use tir_loop::{For, If};
 use tir_memref::alias::origins;
@@ -63,10 +63,26 @@ fn chain(ir: &Ir, read: OpId) -> Option<(Vec<Counter>, Vec<OpId>)> {
         let Some(ops) = slice(ir, &operands, counter.op) else {
             break;
         };
+        // What an iteration hands to the next one is not known ahead.
+        let read = operands.iter().copied();
+        let mut read = read.chain(ops.iter().flat_map(|op| ir.operands(*op)));
+        if read.any(|value| is_handed_on(ir, value, &nest[depth..])) {
+            break;
+        }
         best = Some((nest[depth..].to_vec(), ops));
         inner = counter.op;
     }
     best
+}
+
+/// Whether a value is what an iteration of one of these loops is given by the one before.
+fn is_handed_on(ir: &Ir, value: Value, nest: &[Counter]) -> bool {
+    let Definition::Argument(block, _) = ir.definition(value) else {
+        return false;
+    };
+    let of = ir.block_parent(block);
+    let mut loops = nest.iter();
+    loops.any(|counter| Some(counter.op) == of && counter.iv != value)
 }
 
 /// Whether anything in a loop writes the source of a read.

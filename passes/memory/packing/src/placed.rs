@@ -5,7 +5,8 @@
 //! those that are placed. The ones that overlap `[start, end)` are among those that start before `end`; parts of the
 //! tree in which nothing ends after `start` are left out. It takes memory for the intervals alone, and time for what
 //! it finds times the depth of the tree. Where many do, all that is placed is looked at from the lowest on, until there is room: that
-//! needs no sorting.
+//! needs no sorting. What is placed lies in blocks, by offset; one of buffers that all live at the same time, without room between
+//! them, is passed as a whole.
 
 use crate::problem::{Live, Problem};
 
@@ -118,6 +119,41 @@ const BLOCK: usize = 256;
 #[derive(Default)]
 struct Block {
     rows: Vec<Row>,
+    /// Of all of them, if that is known.
+    all: Option<Together>,
+}
+
+/// What is common to the buffers of a block.
+#[derive(Clone, Copy)]
+struct Together {
+    /// What lives at the last start and at the first end, or between, lives with all of them; none if one lives several times.
+    lives: Option<(u64, u64)>,
+    /// The most bytes between two of them that none has.
+    gap: u64,
+    /// Where the highest ends.
+    to: u64,
+}
+
+impl Block {
+    fn new(rows: Vec<Row>) -> Block {
+        Block { rows, all: None }
+    }
+
+    fn together(&mut self) -> Together {
+        let rows = &self.rows;
+        *self.all.get_or_insert_with(|| {
+            let (mut gap, mut to) = (0, rows.first().map_or(0, |row| row.from));
+            for row in rows {
+                gap = gap.max(row.from.saturating_sub(to));
+                to = to.max(row.to);
+            }
+            let once = rows.iter().all(|row| row.once);
+            let start = rows.iter().map(|row| row.start).max();
+            let end = rows.iter().map(|row| row.end).min();
+            let lives = start.zip(end).filter(|_| once);
+            Together { lives, gap, to }
+        })
+    }
 }
 
 /// A placed buffer: its bytes, and when it lives from first to last.
@@ -127,6 +163,8 @@ struct Row {
     to: u64,
     start: u64,
     end: u64,
+    /// Whether it lives all the time between.
+    once: bool,
     buffer: u32,
 }
 
@@ -152,11 +190,12 @@ impl Tree<'_> {
         let row = self.row(i, offset);
         let begins = |block: &Block| block.rows.first().is_some_and(|r| r.from <= offset);
         let block = self.blocks.partition_point(begins).saturating_sub(1);
+        self.blocks[block].all = None;
         let rows = &mut self.blocks[block].rows;
         rows.insert(rows.partition_point(|r| r.from <= offset), row);
         if rows.len() > BLOCK {
             let rows = rows.split_off(BLOCK / 2);
-            self.blocks.insert(block + 1, Block { rows });
+            self.blocks.insert(block + 1, Block::new(rows));
         }
         for &at in &self.of[i] {
             let end = self.intervals[at as usize].2;
@@ -177,25 +216,41 @@ impl Tree<'_> {
             to: from + self.problem.buffers[i].size,
             start: first.map_or(0, |l| l.start),
             end: last.map_or(0, |l| l.end),
+            once: live.is_some_and(|live| live.len() == 1),
             buffer: i as u32,
         }
     }
 
-    fn scan(&self, i: usize, found: &mut dyn FnMut(u64, u64) -> bool) {
+    fn scan(&mut self, i: usize, found: &mut dyn FnMut(u64, u64) -> bool) {
         let own = self.row(i, 0);
         let lives = self.problem.joined.as_ref();
         let meet = |other: &Row| {
             // Most live once: then what is known of first and last is all.
             lives.is_none_or(|lives| {
                 let (a, b) = (&lives[i], &lives[other.buffer as usize]);
-                a.len() == 1 && b.len() == 1
+                own.once && other.once
                     || a.iter()
                         .any(|a| b.iter().any(|b| a.start < b.end && b.start < a.end))
             })
         };
-        for row in self.blocks.iter().flat_map(|block| &block.rows) {
-            if row.start < own.end && own.start < row.end && meet(row) && !found(row.from, row.to) {
-                return;
+        for block in &mut self.blocks {
+            let Together { lives, gap, to } = block.together();
+            let all = lives.is_some_and(|(start, end)| start < own.end && own.start < end);
+            if let Some(first) = block.rows.first()
+                && all
+                && own.once
+                && gap < own.to
+            {
+                if !found(first.from, to) {
+                    return;
+                }
+                continue;
+            }
+            for row in &block.rows {
+                let meets = row.start < own.end && own.start < row.end && meet(row);
+                if meets && !found(row.from, row.to) {
+                    return;
+                }
             }
         }
     }

@@ -46,6 +46,9 @@ pass! {
         /// Match limit of a rule per iteration; a rule that exceeds it is banned for some
         /// iterations.
         pub matches: usize = 1000,
+        /// Maximum number of e-nodes that are tried for the terms of a rule per iteration; a rule that tries more is banned as
+        /// well.
+        pub tries: u64 = 1000000,
         /// Number of iterations in which multi-pattern rules (several roots) are applied.
         pub multi_pattern_iterations: usize = 4,
         /// Maximum number of matches of a multi-pattern rule per e-class and iteration.
@@ -148,6 +151,7 @@ impl Egraph {
             iterations: self.iterations,
             nodes: self.nodes,
             matches: self.matches,
+            tries: self.tries,
             multi_pattern_iterations: self.multi_pattern_iterations,
             multi_pattern_matches: self.multi_pattern_matches,
             fold_elements: self.fold_elements,

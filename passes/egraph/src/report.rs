@@ -74,6 +74,13 @@ pub fn text(
         if fired.banned > 0 {
             let _ = write!(out, ", banned {} times", fired.banned);
         }
+        if fired.cut_off > 0 {
+            let _ = write!(
+                out,
+                ", stopped by the limit on tries {} times",
+                fired.cut_off
+            );
+        }
         out.push('\n');
     }
     if outcome.folded > 0 {

@@ -27,7 +27,7 @@ use crate::multi_pattern::MultiPattern;
 use crate::node::{Head, Node};
 use crate::one_op::{self, Fold, OpCache};
 use crate::proof::journal::{Equation, Journal, Reason, Tree};
-use crate::search::{MatchKey, Query};
+use crate::search::{Found, MatchKey, Query};
 use crate::view::View;
 
 /// When saturation gives up.
@@ -40,6 +40,8 @@ pub struct Limits {
     /// Matches of one rule in one round, of each op where a variable stands for one; a rule that has more is banned, twice as long and with
     /// twice as many allowed each time.
     pub matches: usize,
+    /// E-nodes that are tried for the terms of one rule in one round; a rule that tries more is banned as well.
+    pub tries: u64,
     /// Rounds in which rules with several roots take part.
     pub multi_pattern_iterations: usize,
     /// Places of a rule with several roots that a class takes part in, in a round.
@@ -75,6 +77,8 @@ pub struct Fired {
     pub untyped: usize,
     /// How often it was left out since it had too many matches.
     pub banned: usize,
+    /// How often it was since it tried too many e-nodes.
+    pub cut_off: usize,
 }
 
 /// How saturation went.
@@ -191,12 +195,18 @@ impl Saturation<'_> {
                     since: self.searched[at],
                     known: &self.applied[at],
                     limit: allowed,
+                    tries: self.limits.tries,
                 };
-                let mut matches = rule.find(&query);
-                if matches.len() > allowed {
+                let Found {
+                    mut matches,
+                    cut_off,
+                } = rule.find(&query);
+                if matches.len() > allowed || cut_off {
                     ban.until = self.out.iterations + (BAN_LENGTH << ban.times_banned.min(32));
                     ban.times_banned += 1;
-                    self.out.fired[at].banned += 1;
+                    let fired = &mut self.out.fired[at];
+                    fired.banned += usize::from(!cut_off);
+                    fired.cut_off += usize::from(cut_off);
                     banned = true;
                     continue;
                 }
@@ -427,6 +437,7 @@ pub fn fired(rules: &[Compiled], outcome: &Outcome) -> BTreeMap<Name, Fired> {
         sum.united += fired.united;
         sum.untyped += fired.untyped;
         sum.banned += fired.banned;
+        sum.cut_off += fired.cut_off;
     }
     by_name
 }

@@ -29,11 +29,21 @@ pub struct Query<'a> {
     pub known: &'a FxHashSet<MatchKey>,
     /// One more than this many places are enough.
     pub limit: usize,
+    /// E-nodes that are tried for terms of the rule, at most.
+    pub tries: u64,
+}
+
+/// What was found.
+pub struct Found {
+    /// The places.
+    pub matches: Vec<Match>,
+    /// Whether there may be more: as many e-nodes were tried as may be.
+    pub cut_off: bool,
 }
 
 impl Compiled {
     /// The places where it applies, in the order of their classes.
-    pub fn find(&self, query: &Query<'_>) -> Vec<Match> {
+    pub fn find(&self, query: &Query<'_>) -> Found {
         let tables = &query.view.graph.analysis.tables;
         let mut names = Vec::with_capacity(self.terms.len());
         for numbered in &self.terms {
@@ -48,7 +58,12 @@ impl Compiled {
             match name {
                 Some(index) => names.push(index),
                 // No op of this name is in the graph.
-                None => return Vec::new(),
+                None => {
+                    return Found {
+                        matches: Vec::new(),
+                        cut_off: false,
+                    };
+                }
             }
         }
         let view = query.view;
@@ -57,8 +72,13 @@ impl Compiled {
             rule: self,
             fresh: false,
             found: Vec::new(),
+            tried: 0,
         };
-        Search::run(&Classes { view, names }, self, driver).found
+        let found = Search::run(&Classes { view, names }, self, driver);
+        Found {
+            cut_off: found.is_cut_off(),
+            matches: found.found,
+        }
     }
 }
 
@@ -145,6 +165,14 @@ struct Roots<'a> {
     /// Whether any of the roots has changed.
     fresh: bool,
     found: Vec<Match>,
+    /// E-nodes that were tried for terms.
+    tried: u64,
+}
+
+impl Roots<'_> {
+    fn is_cut_off(&self) -> bool {
+        self.tried > self.query.tries
+    }
 }
 
 /// A search in an e-graph.
@@ -198,8 +226,12 @@ impl<'a> Driver<Classes<'a>> for Roots<'a> {
         });
     }
 
+    fn tries(&mut self) {
+        self.tried += 1;
+    }
+
     fn is_done(&self) -> bool {
-        self.found.len() > self.query.limit
+        self.found.len() > self.query.limit || self.is_cut_off()
     }
 }
 

@@ -185,9 +185,10 @@ fn what_did_not_change_holds_no_place_that_was_missed() {
             since: 0,
             known: &Default::default(),
             limit: usize::MAX - 1,
+            tries: u64::MAX,
         });
         drop(view);
-        for place in all {
+        for place in all.matches {
             places += 1;
             let Ok(made) = add_right(&mut found.graph, &mut found.op_cache, rule, &place) else {
                 continue;

@@ -142,7 +142,9 @@ pub trait Driver<G: TermGraph>: Sized {
     fn root(search: &mut Search<'_, G, Self>, at: usize);
     /// Takes a match.
     fn found(search: &mut Search<'_, G, Self>);
-    /// Whether enough was found.
+    /// Called for each op that is tried for a term: a search that finds nothing new may try very many.
+    fn tries(&mut self) {}
+    /// Whether enough was found or tried.
     fn is_done(&self) -> bool;
 }
 
@@ -253,6 +255,7 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
             return self.collect(at, op);
         };
         for (node, result) in graph.definers(value, at, op) {
+            self.driver.tries();
             let kept = self.bound.len();
             if self.head(op, node)
                 && self.result(op, result)
@@ -347,6 +350,7 @@ impl<'a, G: TermGraph, D: Driver<G>> Search<'a, G, D> {
                     if !self.agrees(at, node) {
                         continue;
                     }
+                    self.driver.tries();
                     let kept = self.bound.len();
                     let fits = self.head(op, node) && self.result(op, result);
                     if fits && self.attributes(at, op, node) {

@@ -198,6 +198,9 @@ struct Build<'a> {
     errors: Vec<Diagnostic>,
 }
 
+/// What a program is, around all that a pipeline names.
+const ROOT: &str = "builtin.module";
+
 impl Build<'_> {
     fn report(&mut self, piece: &Piece, message: String) -> &mut Diagnostic {
         let error = ScanError {
@@ -289,11 +292,12 @@ impl Build<'_> {
             }
             return None;
         };
-        // A pass on an op that is around here would never run.
+        // A pass on an op that is around here would never run; around all is a module.
         if let Some(anchor) = info.anchor
             && let Some((last, outer)) = around.split_last()
             && last != anchor
-            && outer.iter().any(|name| name == anchor)
+            && last != "any"
+            && (anchor == ROOT || outer.iter().any(|name| name == anchor))
         {
             let what = format!("pass '{}' runs on '{anchor}', not on '{last}'", info.name);
             self.report(name, what);
@@ -301,8 +305,21 @@ impl Build<'_> {
         let mut values = Vec::new();
         let mut pieces = Vec::new();
         for (key, value) in options {
+            let is_option = |field: &str| info.options.iter().any(|option| option.field == field);
             let field = key.text.replace('-', "_");
-            if info.options.iter().any(|option| option.field == field) {
+            let mut more = value.text.split(',').skip(1);
+            let second = more.find(|more| {
+                let name = more.split_once('=').map(|(name, _)| name.replace('-', "_"));
+                name.is_some_and(|name| is_option(&name))
+            });
+            if let Some(second) = second {
+                let what = "options are separated by spaces, not by commas".to_string();
+                let (first, second) = (key.text.clone(), second.to_string());
+                let error = self.report(&value, what);
+                note(error, format!("write '{first}=… {second}'"));
+                continue;
+            }
+            if is_option(&field) {
                 values.push((field, value.text.clone()));
                 pieces.push((key, value));
             } else {
@@ -329,8 +346,15 @@ impl Build<'_> {
         let near = closest(&name, names.iter().map(String::as_str)).map(str::to_string);
         let what = format!("pass '{}' has no option '{}'", info.name, key.text);
         let error = self.report(key, what);
+        let takes_file = names
+            .iter()
+            .find(|name| ["machine", "file"].contains(&name.as_str()));
         match near {
             Some(near) => note(error, format!("did you mean '{near}'?")),
+            None if key.text.contains('.') && takes_file.is_some() => {
+                let option = takes_file.cloned().unwrap_or_default();
+                note(error, format!("did you mean '{option}={}'?", key.text));
+            }
             None if names.is_empty() => note(error, "it has no options".to_string()),
             None => note(error, format!("its options are {}", names.join(", "))),
         }

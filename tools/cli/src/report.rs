@@ -10,7 +10,6 @@ use crate::compile::{Compiled, Options};
 
 /// Remarks that say the same.
 pub(crate) struct Alike<'a> {
-    title: String,
     /// The costliest first.
     all: Vec<&'a Diagnostic>,
 }
@@ -19,13 +18,13 @@ pub(crate) struct Alike<'a> {
 pub(crate) fn ranked(remarks: &[Diagnostic]) -> Vec<Alike<'_>> {
     let mut alike: Vec<Alike<'_>> = Vec::new();
     for remark in remarks {
-        let title = remark.title();
-        match alike.iter_mut().find(|known| known.title == title) {
+        let same = |known: &&mut Alike<'_>| {
+            let first = known.all[0];
+            (&first.message, first.category) == (&remark.message, remark.category)
+        };
+        match alike.iter_mut().find(same) {
             Some(known) => known.all.push(remark),
-            None => alike.push(Alike {
-                title,
-                all: vec![remark],
-            }),
+            None => alike.push(Alike { all: vec![remark] }),
         }
     }
     for known in &mut alike {
@@ -73,9 +72,10 @@ impl fmt::Display for Alike<'_> {
         let (first, times) = (self.all[0], self.all.len());
         let mut places = Vec::new();
         tir::workload::places(first.loc, &mut places);
-        write!(f, "  - {}", self.title)?;
+        let title = first.clone().cycles(self.cycles()).title();
+        write!(f, "  - {title}")?;
         if times > 1 {
-            write!(f, ", {times} times, first")?;
+            write!(f, ", {times} times, the costliest")?;
         }
         match &places[..] {
             [] => {}

@@ -12,6 +12,16 @@ const node = (tag, attrs = {}, ...inner) => {
   e.append(...inner);
   return e;
 };
+// The end of a name: that is what tells it from others.
+const tail = (name, most) => name.length > most ? "…" + name.slice(1 - most) : name;
+// Ink that can be read on a color that covers so much of the page.
+const probe = document.createElement("canvas").getContext("2d");
+const parsed = color => { probe.fillStyle = color; const n = parseInt(probe.fillStyle.slice(1), 16); return [n >> 16, n >> 8 & 255, n & 255]; };
+const light = rgb => { const [r, g, b] = rgb.map(v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b; };
+const inkOn = (color, alpha = 1) => {
+  const back = parsed(css("back"));
+  return light(parsed(color).map((v, i) => alpha * v + (1 - alpha) * back[i])) > .179 ? "#10161c" : "#ffffff";
+};
 const kinds = ["unit", "thread", "load", "store", "idle"];
 
 // What is marked: names of operators. Everything that shows layers is told.
@@ -30,7 +40,7 @@ function choose(names) {
 // Headline.
 el("title").textContent = `${data.model} on ${data.machine}`;
 const agree = data.levels.map(l => `${l.name}: ${l.compared}`).join(", ");
-el("under").textContent = agree;
+el("under").textContent = "Largest error of each level beside the program as it was given: " + agree;
 const card = (value, label) => el("cards").append(node("div", { class: "card" }, node("b", { text: value }), node("span", { text: label })));
 card(fmt(summary.cycles), summary.clock_mhz ? `cycles = ${(summary.cycles / summary.clock_mhz).toFixed(1)} µs at ${summary.clock_mhz} MHz` : "cycles");
 if (summary.bounds) {
@@ -49,7 +59,7 @@ summary.spaces.slice(1).forEach(s => card((100 * s.peak_extent / Math.max(1, s.b
 const total = Math.max(1, summary.cycles);
 data.shares.forEach(([name, cycles], i) => {
   const percent = (100 * cycles / total).toFixed(1);
-  const color = `background: var(--${kinds[i]})`;
+  const color = `background: var(--${kinds[i]}); color: ${inkOn(css(kinds[i]))}`;
   if (cycles > 0) el("shares").append(node("div", { style: `width: ${100 * cycles / total}%; ${color}`, title: `${name}: ${fmt(cycles)} cycles`, text: cycles / total > .06 ? `${percent} %` : "" }));
   el("shares-legend").append(node("span", {}, node("i", { style: color }), `${name}: ${percent} %`));
 });
@@ -58,10 +68,11 @@ data.shares.forEach(([name, cycles], i) => {
 // What all units that multiply, and all engines that work, do in a cycle at most.
 const atMost = queues => queues.reduce((sum, q) => sum + (q.rate || 0), 0);
 const peakMacs = atMost(summary.queues.filter(q => !q.engine && q.macs));
+const farMemory = atMost(summary.queues.filter(q => q.engine && q.far && q.busy));
 const bothWays = atMost(summary.queues.filter(q => q.engine && q.busy));
 const layers = summary.layers.map(l => {
   const compulsory = l.causes.compulsory || 0, useful = l.useful_macs || 0;
-  const bound = Math.max(peakMacs ? useful / peakMacs : 0, bothWays ? compulsory / bothWays : 0);
+  const bound = Math.max(peakMacs ? useful / peakMacs : 0, farMemory ? compulsory / farMemory : 0);
   return { ...l, compulsory, useful, bound, share: l.cycles ? bound / l.cycles : 0, extra: l.bytes - compulsory, waits: l.waiting + l.queue_full };
 });
 const columns = [
@@ -94,18 +105,29 @@ watchers.push(showLayers);
 function showRoofline() {
   const dots = layers.filter(l => l.useful && l.bytes && l.cycles).map(l => ({ l, x: l.useful / l.bytes, y: l.useful / l.cycles }));
   if (!dots.length || !peakMacs || !bothWays) { el("roofline").textContent = "No layer has multiply-adds on a unit."; return; }
-  const knee = peakMacs / bothWays, W = 900, H = 300, M = 46;
+  const knee = peakMacs / bothWays, W = 1300, H = 340, M = 62, FOOT = 42;
   const xs = [...dots.map(d => d.x), knee], ys = [...dots.map(d => d.y), peakMacs];
   const lo = v => Math.log10(Math.min(...v)) - .2, hi = v => Math.log10(Math.max(...v)) + .2;
   const [x0, x1, y0, y1] = [lo(xs), hi(xs), lo(ys), hi(ys)];
-  const X = v => M + (Math.log10(v) - x0) / (x1 - x0) * (W - M - 10), Y = v => H - 26 - (Math.log10(v) - y0) / (y1 - y0) * (H - 40);
+  const X = v => M + (Math.log10(v) - x0) / (x1 - x0) * (W - M - 10), Y = v => H - FOOT - (Math.log10(v) - y0) / (y1 - y0) * (H - FOOT - 14);
   let svg = `<svg viewBox="0 0 ${W} ${H}" width="${W}" style="max-width:100%">`;
-  for (let e = Math.ceil(x0); e <= x1; e++) svg += `<line class="axis" x1="${X(10 ** e)}" x2="${X(10 ** e)}" y1="10" y2="${H - 26}"/><text x="${X(10 ** e)}" y="${H - 10}" text-anchor="middle">${10 ** e}</text>`;
+  for (let e = Math.ceil(x0); e <= x1; e++) svg += `<line class="axis" x1="${X(10 ** e)}" x2="${X(10 ** e)}" y1="10" y2="${H - FOOT}"/><text x="${X(10 ** e)}" y="${H - FOOT + 15}" text-anchor="middle">${10 ** e}</text>`;
   for (let e = Math.ceil(y0); e <= y1; e++) svg += `<line class="axis" x1="${M}" x2="${W - 10}" y1="${Y(10 ** e)}" y2="${Y(10 ** e)}"/><text x="${M - 6}" y="${Y(10 ** e) + 4}" text-anchor="end">${10 ** e}</text>`;
+  svg += `<text x="${(M + W) / 2}" y="${H - 8}" text-anchor="middle">useful multiply-adds for each byte that is moved</text>`;
+  svg += `<text transform="translate(14 ${(H - FOOT) / 2}) rotate(-90)" text-anchor="middle">useful multiply-adds a cycle</text>`;
   const left = 10 ** x0;
   svg += `<polyline class="roof" points="${X(left)},${Y(Math.max(left * bothWays, 10 ** y0))} ${X(knee)},${Y(peakMacs)} ${W - 10},${Y(peakMacs)}"/>`;
   svg += dots.map((d, i) => `<circle cx="${X(d.x)}" cy="${Y(d.y)}" r="${4 + 14 * Math.sqrt(d.l.cycles / total)}" data-i="${i}" class="${isChosen(d.l.name) ? "chosen" : ""}"/>`).join("");
-  el("roofline").innerHTML = svg + "</svg>";
+  // The longest layers by name, unless one stands there.
+  const named = [];
+  for (const d of [...dots].sort((a, b) => b.l.cycles - a.l.cycles).slice(0, 12)) {
+    const [x, y] = [X(d.x) + 6 + 14 * Math.sqrt(d.l.cycles / total), Y(d.y) + 4];
+    if (named.some(([a, b]) => Math.abs(a - x) < 90 && Math.abs(b - y) < 12)) continue;
+    named.push([x, y]);
+    svg += `<text class="dot" x="${Math.min(x, W - 90)}" y="${y}">${esc(tail(d.l.name, 16))}</text>`;
+  }
+  const without = layers.filter(l => l.cycles && !l.useful).length;
+  el("roofline").innerHTML = svg + "</svg>" + (without ? `<p class="about">${without} layers without multiply-adds on a unit are not shown.</p>` : "");
   el("roofline").querySelectorAll("circle").forEach(c => {
     const d = dots[c.dataset.i];
     c.onmousemove = e => tip(e, `<b>${esc(d.l.name)}</b>${d.y.toFixed(1)} multiply-adds a cycle, ${d.x.toFixed(1)} for each byte<br><span>${fmt(d.l.cycles)} cycles</span>`);
@@ -144,22 +166,40 @@ const tOf = (x, w) => view[0] + (x - LEFT) / (w - LEFT) * (view[1] - view[0]);
 function axis(c, w, y) {
   const span = view[1] - view[0], step = [1, 2, 5, 10].map(m => m * 10 ** Math.floor(Math.log10(span / 8))).find(s => span / s <= 10);
   c.fillStyle = css("soft");
-  for (let t = Math.ceil(view[0] / step) * step; t <= view[1]; t += step) { const x = xOf(t, w); c.fillRect(x, y, 1, 4); c.fillText(fmt(t), x + 3, y + 12); }
+  c.fillText("cycles", 4, y + 12);
+  for (let t = Math.ceil(view[0] / step) * step; t <= view[1]; t += step) { const x = xOf(t, w), text = fmt(t), wide = c.measureText(text).width; c.fillRect(x, y, 1, 4); c.fillText(text, Math.min(x + 3, w - wide - 2), y + 12); }
 }
 function showTimeline() {
   const canvas = el("timeline"), [c, w] = prepared(canvas, timeline.rows.length * ROW + AXIS);
   const colors = Object.fromEntries(kinds.concat("bad").map(k => [k, css(k)]));
   timeline.rows.forEach((row, r) => {
     const y = r * ROW + 3, stretches = byRow[r];
+    // Of stretches narrower than a pixel, how much of each pixel's time is work, and of what color most of it is.
+    const each = (view[1] - view[0]) / (w - LEFT), thin = new Map();
     // The first stretch that ends in view: starts and ends of a row rise together.
     let lo = 0, hi = stretches.length;
     while (lo < hi) { const mid = (lo + hi) >> 1; stretches[mid].end < view[0] ? lo = mid + 1 : hi = mid; }
     for (let i = lo; i < stretches.length && stretches[i].start <= view[1]; i++) {
-      const s = stretches[i], x = Math.max(LEFT, xOf(s.start, w)), width = Math.max(.6, xOf(s.end, w) - x);
-      c.fillStyle = isChosen(s.layer) ? colors.bad : s.idle ? colors.idle : colors[row.kind];
-      c.globalAlpha = s.idle ? .45 : .35 + .65 * s.busy / Math.max(1, s.end - s.start);
+      const s = stretches[i], x = Math.max(LEFT, xOf(s.start, w)), width = xOf(s.end, w) - x;
+      const color = isChosen(s.layer) ? colors.bad : s.idle ? colors.idle : colors[row.kind];
+      const alpha = s.idle ? .45 : .2 + .8 * s.busy / Math.max(1, s.end - s.start);
+      if (width < 1) {
+        const known = thin.get(Math.floor(x)) || { share: 0, color, most: 0 };
+        const share = (s.idle ? 0 : s.busy) / each;
+        known.share += share;
+        if (share > known.most) [known.most, known.color] = [share, color];
+        thin.set(Math.floor(x), known);
+        continue;
+      }
+      c.fillStyle = color;
+      c.globalAlpha = alpha;
       c.fillRect(x, y, width, ROW - 6);
-      if (width > 60) { c.globalAlpha = 1; c.fillStyle = "#fff"; c.save(); c.beginPath(); c.rect(x, y, width - 3, ROW); c.clip(); c.fillText(`${s.layer || s.name}`, x + 4, y + 14); c.restore(); }
+      if (width > 60) { c.globalAlpha = 1; c.fillStyle = inkOn(color, alpha); c.save(); c.beginPath(); c.rect(x, y, width - 3, ROW); c.clip(); c.fillText(`${s.layer || s.name}`, x + 4, y + 14); c.restore(); }
+    }
+    for (const [x, { share, color }] of thin) {
+      c.fillStyle = color;
+      c.globalAlpha = Math.min(1, share);
+      c.fillRect(x, y, 1, ROW - 6);
     }
     c.globalAlpha = 1;
     c.fillStyle = css("ink");
@@ -172,28 +212,39 @@ const maps = timeline.spaces.map((space, i) => ({ space, i })).filter(({ space, 
   const canvas = node("canvas");
   const peak = summary.spaces.find(s => s.name === space.name);
   el("memory").append(node("p", { class: "about", text: `${space.name}: ${fmt(space.bytes)} bytes, ${space.buffers.length} buffers, at most ${fmt(peak ? peak.peak_extent : 0)} bytes in use` }), canvas);
-  return { space, canvas };
+  // When the most bytes are held.
+  const events = space.buffers.flatMap(b => [[b.start, b.bytes], [b.end + 1, -b.bytes]]).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+  let held = 0, most = 0, fullest = 0;
+  for (const [t, bytes] of events) if ((held += bytes) > most) [most, fullest] = [held, t];
+  return { space, canvas, fullest };
 });
 data.memory.forEach(text => el("fullest").append(node("pre", { text })));
 const HEIGHT = 300;
 // Layers that run beside each other differ most: hues by the golden angle.
 const hues = new Map(summary.layers.map((l, i) => [l.name, i * 137.5 % 360]));
 function showMemory() {
-  for (const { space, canvas } of maps) {
+  for (const { space, canvas, fullest } of maps) {
     const [c, w] = prepared(canvas, HEIGHT + AXIS);
     for (const b of space.buffers) {
       if (b.end < view[0] || b.start > view[1]) continue;
       const x = Math.max(LEFT, xOf(b.start, w)), width = Math.max(1, xOf(b.end, w) - x);
       const y = HEIGHT - (b.address + b.bytes) / space.bytes * HEIGHT, h = Math.max(1, b.bytes / space.bytes * HEIGHT);
       const marked = isChosen(b.layer) || isChosen(b.until);
-      c.fillStyle = marked ? css("bad") : hues.has(b.layer) ? `hsl(${hues.get(b.layer)} 45% 52%)` : css("idle");
+      const color = marked ? css("bad") : hues.has(b.layer) ? `hsl(${hues.get(b.layer)} 45% 52%)` : css("idle");
+      c.fillStyle = color;
       c.globalAlpha = .75;
       c.fillRect(x, y, width, h);
       c.globalAlpha = 1;
       c.strokeStyle = css("back");
       c.lineWidth = .7;
       c.strokeRect(x, y, width, h);
-      if (width > 70 && h > 13) { c.fillStyle = "#fff"; c.save(); c.beginPath(); c.rect(x, y, width - 3, h); c.clip(); c.fillText(b.name, x + 4, y + 12); c.restore(); }
+      if (width > 70 && h > 13) { c.fillStyle = inkOn(color, .75); c.save(); c.beginPath(); c.rect(x, y, width - 3, h); c.clip(); c.fillText(b.name, x + 4, y + 12); c.restore(); }
+    }
+    if (fullest >= view[0] && fullest <= view[1]) {
+      c.strokeStyle = css("ink");
+      c.setLineDash([4, 3]);
+      c.beginPath(); c.moveTo(xOf(fullest, w), 0); c.lineTo(xOf(fullest, w), HEIGHT); c.stroke();
+      c.setLineDash([]);
     }
     c.fillStyle = css("soft");
     for (let k = 0; k <= 4; k++) c.fillText(size(space.bytes * k / 4), 4, Math.max(10, HEIGHT - HEIGHT * k / 4 - 2));
@@ -299,9 +350,13 @@ data.graphs.forEach(graph => {
   }));
   nodes.forEach((n, i) => {
     const [x, y] = xy(i), layer = n.at.map(p => layerOf.get(p)).find(l => l);
-    const box = shape("rect", { x, y, width: NODE, height: 22, rx: 4, fill: layer ? `hsl(${hues.get(layer)} 45% 52%)` : css("idle") });
-    const text = shape("text", { x: x + 6, y: y + 15 });
-    text.textContent = (n.at[0] || n.op).slice(0, 20);
+    const fill = layer ? `hsl(${hues.get(layer)} 45% 52%)` : css("idle");
+    const box = shape("rect", { x, y, width: NODE, height: 22, rx: 4, fill });
+    const text = shape("text", { x: x + 6, y: y + 15, style: `fill: ${inkOn(fill)}` });
+    // Several of one name are told apart by what they do.
+    const kind = n.op.slice(n.op.indexOf(".") + 1), known = n.at[0];
+    const several = known && nodes.filter(o => o.at[0] === known).length > 1;
+    text.textContent = !known ? tail(n.op, 20) : several ? `${tail(known, Math.max(6, 17 - kind.length))} · ${kind}`.slice(0, 21) : tail(known, 20);
     const all = shape("g", { class: "node", onclick: () => choose(n.at.length ? n.at : parts(layer)) }, box, text);
     all.addEventListener("mousemove", e => tip(e, `<b>${esc(n.at.join(" + ") || n.op)}</b>${esc(n.op)}<br>${esc(n.ty)}${layer ? `<br>layer ${esc(layer)}` : ""}`));
     all.addEventListener("mouseleave", () => tip());

@@ -94,6 +94,9 @@ pub struct QueueSummary {
     /// The most that it does in a cycle, as its machine says: bytes of an engine, multiply-adds of a unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
+    /// Whether it is an engine that loads from far memory or stores to it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub far: bool,
 }
 
 /// Bytes moved for one cause.
@@ -161,9 +164,16 @@ impl MachineSummary {
     /// The same with what engines and units of the machine do in a cycle at most.
     #[must_use]
     pub fn with_rates(mut self, machine: &MachineInfo) -> Self {
+        let far = machine.far().map(|far| far.name);
         for queue in &mut self.queues {
-            let name = Name::new(&queue.name);
-            let engine = machine.engine(name).map(|e| e.bytes_per_cycle as f64);
+            // Equal ones have the name of the first, with a number behind.
+            let number = queue.name.rsplit_once('.');
+            let first = number.filter(|(_, n)| n.bytes().all(|b| b.is_ascii_digit()));
+            let name = Name::new(first.map_or(&queue.name[..], |(first, _)| first));
+            let engine = machine.engine(Name::new(&queue.name));
+            let engine = engine.or_else(|| machine.engine(name));
+            queue.far = engine.is_some_and(|e| [e.from, e.to].map(Some).contains(&far));
+            let engine = engine.map(|e| e.bytes_per_cycle as f64);
             let own = machine.intrinsics.iter().filter(|i| i.unit == name);
             let most = own.filter(|i| i.macs > 0 && i.cycles > 0);
             let most = most.map(|i| i.macs as f64 / i.cycles as f64);
@@ -223,6 +233,7 @@ impl MachineSummary {
                     bytes: q.bytes,
                     macs: q.macs,
                     rate: None,
+                    far: false,
                 })
                 .collect(),
             macs,

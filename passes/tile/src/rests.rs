@@ -13,7 +13,7 @@ use tir::{
 use tir_tensor::generic::iterators;
 use tir_tensor::{Combine, Empty, ExtractSlice, Generic, InsertSlice, Yield};
 
-use crate::plan::Target;
+use crate::plan::{Choices, Target, divisors};
 use crate::widen::takes;
 
 /// Tiles of one in so many bytes of near memory have room beside one another, in two slots each.
@@ -25,7 +25,7 @@ const LEAST: i64 = 16;
 /// The first part is a multiple of so many points, where it is several of them.
 const POINTS: i64 = 1024;
 
-/// Divisions that are looked at.
+/// Divisions that are looked at, at most.
 const DIVISIONS: usize = 1 << 16;
 
 /// Where a generic is cut: an iterator, and how many points its first part has.
@@ -150,21 +150,10 @@ fn cut(ir: &Ir, generic: &Generic, cap: i64) -> Option<Cut> {
     };
     let iterator = (0..domain.len()).filter(plain).max_by_key(|d| domain[*d])?;
     let all = domain[iterator];
-    let divisors: Vec<Vec<i64>> = domain.iter().map(|n| divisors(*n)).collect();
-    let mut most = 0;
-    let mut tile = vec![0usize; domain.len()];
-    for _ in 0..DIVISIONS {
-        let sizes: Vec<i64> = tile.iter().zip(&divisors).map(|(i, all)| all[*i]).collect();
-        let bytes = bytes(&sizes);
-        if bytes <= cap {
-            most = most.max(bytes);
-        }
-        let Some(next) = (0..tile.len()).find(|d| tile[*d] + 1 < divisors[*d].len()) else {
-            break;
-        };
-        tile[next] += 1;
-        tile[..next].fill(0);
-    }
+    let sizes = domain.iter().map(|n| divisors(*n)).collect();
+    let choices = Choices::new(sizes, DIVISIONS);
+    let tiles = choices.every(1).map(|tile| bytes(&tile));
+    let most = tiles.filter(|bytes| *bytes <= cap).max().unwrap_or(0);
     if most.saturating_mul(LEAST) >= cap {
         return None;
     }
@@ -174,18 +163,6 @@ fn cut(ir: &Ir, generic: &Generic, cap: i64) -> Option<Cut> {
     }
     let at = all - all % points;
     (points > 1 && at < all).then_some(Cut { iterator, at })
-}
-
-/// All divisors, rising.
-fn divisors(n: i64) -> Vec<i64> {
-    let small = (1..).take_while(|i: &i64| i.saturating_mul(*i) <= n);
-    let mut all: Vec<i64> = small
-        .filter(|i| n % i == 0)
-        .flat_map(|i| [i, n / i])
-        .collect();
-    all.sort_unstable();
-    all.dedup();
-    all
 }
 
 /// A generic in two parts: their ops, the dimension of the result that they are parts of, and what combines them if it is none.

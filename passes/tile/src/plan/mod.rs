@@ -60,7 +60,7 @@ pub use places::{Excess, excess};
 use search::{Search, divisions};
 pub use siblings::Siblings;
 use sizes::joined;
-pub(crate) use sizes::slides_near;
+pub(crate) use sizes::{Choices, divisors, slides_near};
 pub use slots::fit;
 pub use spread::Spread;
 pub use strip::Strips;

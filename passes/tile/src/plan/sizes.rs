@@ -10,7 +10,7 @@ use crate::layout::Space;
 use crate::matching::Joined;
 
 /// All divisors, in order.
-pub(super) fn divisors(n: i64) -> Vec<i64> {
+pub(crate) fn divisors(n: i64) -> Vec<i64> {
     let mut all = sizes(n);
     all.retain(|i| n % i == 0);
     all
@@ -53,7 +53,7 @@ fn thin(options: &mut [Vec<i64>], limit: usize) {
 }
 
 /// One size of each list, in all combinations; of more than `limit` after thinning the lists, every so many-th.
-pub(super) struct Choices {
+pub(crate) struct Choices {
     /// The sizes of each iterator.
     pub(super) options: Vec<Vec<i64>>,
     total: usize,
@@ -61,7 +61,7 @@ pub(super) struct Choices {
 }
 
 impl Choices {
-    pub(super) fn new(mut options: Vec<Vec<i64>>, limit: usize) -> Self {
+    pub(crate) fn new(mut options: Vec<Vec<i64>>, limit: usize) -> Self {
         thin(&mut options, limit);
         let counts = options.iter().map(Vec::len);
         let total: usize = counts.fold(1, usize::saturating_mul);
@@ -80,7 +80,7 @@ impl Choices {
     }
 
     /// Every `step`-th combination; the sizes of the first iterator change fastest.
-    pub(super) fn every(&self, step: usize) -> impl Iterator<Item = Vec<i64>> + '_ {
+    pub(crate) fn every(&self, step: usize) -> impl Iterator<Item = Vec<i64>> + '_ {
         let stride = self.stride.saturating_mul(step.max(1));
         (0..self.total).step_by(stride).map(|mut rest| {
             let size = |option: &Vec<i64>| {

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
-use tir::interfaces::{Loop, RegionPoint, region_edges};
+use tir::interfaces::{RegionPoint, region_edges, trip_count};
 use tir::{AttrValue, Definition, Ir, Name, Op, OpId, Sym, Traits, Type, Value};
 use tir_accel::{Acquire, DmaStart, DmaWait, MachineInfo, Mark};
 
@@ -257,9 +257,7 @@ impl<'a> InFlight<'a> {
     /// The starts and marks that a token of an op with regions is behind, whichever it is.
     fn of_regions(&self, token: Value, op: OpId) -> Vec<usize> {
         let is_token = |ty: Type| ty == tir_accel::token();
-        let looped = self.ir.info(op).and_then(|i| i.interface::<dyn Loop>());
-        let trips = looped.and_then(|looped| looped.trip_count(self.ir, op));
-        let runs = trips.is_some_and(|trips| trips > 0);
+        let runs = trip_count(self.ir, op).is_some_and(|trips| trips > 0);
         let edges = region_edges(self.ir, op, &is_token);
         // Around a body that certainly runs nothing goes.
         let edges = edges

@@ -13,6 +13,7 @@ use tir::{
 use tir_tensor::generic::iterators;
 use tir_tensor::{Combine, Empty, ExtractSlice, Generic, InsertSlice, Yield};
 
+use crate::near::is_near;
 use crate::plan::{Choices, Target, divisors};
 use crate::widen::takes;
 
@@ -50,7 +51,7 @@ pub(crate) fn split(func: &mut Ir, target: &Target<'_>, group: &mut HashMap<OpId
     let mut rests: HashMap<usize, usize> = HashMap::new();
     let mut old: Vec<OpId> = Vec::new();
     for op in func.walk_ids() {
-        if !func.contains(op) || func.parent(op) != Some(func.root()) {
+        if !func.contains(op) || func.parent(op) != Some(func.root()) || is_near(func, op) {
             continue;
         }
         let Some(generic) = func.get::<Generic>(op) else {
@@ -74,7 +75,9 @@ pub(crate) fn split(func: &mut Ir, target: &Target<'_>, group: &mut HashMap<OpId
             continue;
         };
         if let Some(number) = number {
-            let next = group.len() + func.walk_ids().len() + rests.len();
+            // Numbers of groups are places of ops, so none is used by another group.
+            let most = group.values().copied().max().unwrap_or(0);
+            let next = most.max(func.walk_ids().len()) + 1;
             let rest = *rests.entry(number).or_insert(next);
             let [first, second] = made.ops;
             group.insert(first, number);

@@ -49,8 +49,14 @@ pub(crate) fn read_with(
         let line = before.matches('\n').count() as u32 + 1;
         let column = before.rsplit('\n').next().unwrap_or("").chars().count() as u32 + 1;
         let byte = e.as_bytes().get(good).copied().unwrap_or_default();
-        Diagnostic::error(format!("byte 0x{byte:02x} is no UTF-8 text"))
-            .at(Loc::file(name, line, column))
+        let error = Diagnostic::error(format!("byte 0x{byte:02x} is no UTF-8 text"));
+        let error = error.at(Loc::file(name, line, column));
+        match path.ends_with(".onnx") {
+            true => {
+                error.note("help: tir-translate --import-onnx makes a program of an ONNX model")
+            }
+            false => error,
+        }
     })?;
     Ok(Input { name, text })
 }

@@ -75,7 +75,14 @@ pub fn import_onnx_noting(
     path: &Path,
     options: &OnnxOptions,
 ) -> Result<(Ir, Vec<Diagnostic>), Vec<Diagnostic>> {
-    let model = tir_onnx::load(path).map_err(|e| vec![Diagnostic::error(e.to_string())])?;
+    let model = tir_onnx::load(path).map_err(|e| {
+        let error = Diagnostic::error(e.to_string());
+        let is_text = path.extension().is_some_and(|ending| ending == "tir");
+        vec![match is_text {
+            true => error.note("help: a program in text is no ONNX model: tir-opt lowers it"),
+            false => error,
+        }]
+    })?;
     crate::load_dialects();
     import::import(&model, options)
 }

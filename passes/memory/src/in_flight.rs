@@ -1,8 +1,8 @@
 //! Which asynchronous work may still run when the program comes to an op.
 //!
 //! Work is *in flight* from its start to a wait of the thread that ends it: for its own token, for that of later work of its queue,
-//! or for a mark that was made behind it, as queues end their work in order; or for work that waited for one of these itself. What a loop or a branch gives ends what every token ends that it may give;
-//! tokens that are handed to an iteration end nothing: that says too much of what is in flight, and never too little.
+//! or for a mark that was made behind it, as queues end their work in order; or for work that waited for one of these itself. What a
+//! loop or a branch gives ends what every token ends that it may give; tokens that are handed to an iteration end nothing: that says too much of what is in flight, and never too little.
 //!
 //! Of work in flight it is known which starts and marks of its queue certainly came behind it: a wait for one of those ends it.
 //! Within a piece that is all that stand behind it in the text; only what pieces hand on is kept.
@@ -308,8 +308,11 @@ impl<'a> InFlight<'a> {
         out
     }
 
-    /// The work that is in flight at the end of a piece that nothing follows, by its start.
+    /// The work that is in flight at the end of a piece that nothing follows, by its start; none where waits are not followed.
     pub(crate) fn left(&self) -> BTreeSet<OpId> {
+        if !self.follow {
+            return BTreeSet::new();
+        }
         let ends = (0..self.pieces.len()).filter(|at| self.pieces[*at].next.is_empty());
         let left = ends.flat_map(|at| self.pass(at, &mut |_, _| ()));
         left.map(|(start, _)| self.steps[start].op).collect()

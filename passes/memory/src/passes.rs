@@ -135,11 +135,7 @@ macro_rules! prepare {
 
 impl PlanMemory {
     fn plan(&self, ir: &mut Ir, cx: &mut PassCx<'_>, info: &MachineInfo) -> PassResult {
-        let ordered = match cx.outer::<Ordered>() {
-            Some(ordered) => ordered,
-            None => cx.analysis::<Ordered>(ir),
-        };
-        let refused = unplanned(ir, info, ordered.0);
+        let refused = unplanned(ir, info, Ordered::around(ir, cx));
         if !refused.is_empty() {
             return Err(refused);
         }

@@ -373,8 +373,8 @@ fn parts_of_block(
         let (first, last) = (*users.iter().min()?, *users.iter().max()?);
         lives.push((first, last));
         let time = times.at.get(&ops[first]);
-        let lives = |time: &u64| buffer.live.iter().any(|live| live.contains(time));
-        if ops[first] != buffer.op && time.is_some_and(lives) {
+        let is_live = |time: &u64| buffer.live.iter().any(|live| live.contains(time));
+        if ops[first] != buffer.op && time.is_some_and(is_live) {
             around.insert(first);
         }
     }

@@ -4,7 +4,7 @@
 //! plan counts. And of work that goes on behind an op, in the background, the plan must know when it ends: that it knows of
 //! transfers and of work on units, in the function that starts it.
 
-use tir::{Access, Analysis, Diagnostic, Ir, MemRefType, Name, OpId, Traits, Value};
+use tir::{Access, Analysis, Diagnostic, Ir, MemRefType, Name, OpId, PassCx, Traits, Value};
 use tir_accel::{Apply, Call, DmaStart, MachineInfo};
 use tir_memref::{Alloc, alias};
 
@@ -24,6 +24,16 @@ impl Analysis for Ordered {
             .into_iter()
             .filter_map(|slot| program.child(slot));
         Self(here || inside.any(|function| Self::new(function).0))
+    }
+}
+
+impl Ordered {
+    /// Whether the program around a function is, if a pass asked in its `prepare`; else whether the function is.
+    pub fn around(ir: &Ir, cx: &mut PassCx<'_>) -> bool {
+        match cx.outer::<Self>() {
+            Some(ordered) => ordered.0,
+            None => cx.analysis::<Self>(ir).0,
+        }
     }
 }
 

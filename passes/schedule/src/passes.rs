@@ -289,11 +289,7 @@ passes! {
         Ok(())
     };
     PlaceBuffers [Ordered] |self, ir, cx, info| {
-        let ordered = match cx.outer::<Ordered>() {
-            Some(ordered) => ordered,
-            None => cx.analysis::<Ordered>(ir),
-        };
-        let refused = unplanned(ir, info, ordered.0);
+        let refused = unplanned(ir, info, Ordered::around(ir, cx));
         if !refused.is_empty() {
             return Err(refused);
         }

@@ -7,15 +7,12 @@
 
 use std::collections::HashMap;
 
-use tir::{
-    AffineExpr, AffineMap, At, Builder, Ir, Mapping, OpId, RegionId, Ret, Rets, Type, Value,
-};
-use tir_tensor::generic::iterators;
-use tir_tensor::{Combine, Empty, ExtractSlice, Generic, InsertSlice, Yield};
+use tir::{AffineExpr, AffineMap, At, Builder, Ir, Mapping, OpId, Ret, Rets, Type, Value};
+use tir_tensor::{Combine, Empty, ExtractSlice, Generic, InsertSlice};
 
 use crate::near::is_near;
 use crate::plan::{Choices, Target, divisors};
-use crate::widen::takes;
+use crate::widen::{each_element, takes};
 
 /// Tiles of one in so many bytes of near memory have room beside one another, in two slots each.
 const ROOM: i64 = 4;
@@ -282,39 +279,11 @@ fn slice(func: &mut Ir, op: OpId, value: Value, dim: usize, (from, count): (i64,
 
 /// What combines the results of two parts of a reduction, before an op.
 fn combined(func: &mut Ir, op: OpId, combine: Combine, parts: [OpId; 2]) -> Option<OpId> {
-    let inputs = parts.map(|op| func.result(op, 0)).to_vec();
-    let ty = func.ty(*inputs.first()?);
-    let rank = ty.shape().map_or(0, <[i64]>::len);
-    let body: RegionId = func.new_region();
-    let block = func.new_block(body);
-    let args = [
-        func.add_arg(block, ty.elem()),
-        func.add_arg(block, ty.elem()),
-    ];
-    let mut b = Builder::new(func, At::End(block));
-    let value = combine.build(&mut b, args[0], args[1]);
-    b.add(Yield {
-        values: vec![value],
-    });
-    let loc = func.loc(op);
-    let mut b = func.at(At::Before(op));
-    b.loc = loc;
-    let out = b.add(Empty {
-        dynamic_sizes: Vec::new(),
-        space: None,
-        result: Ret(ty),
-    });
-    let results = b.add(Generic {
-        inputs,
-        outputs: vec![out],
-        indexing_maps: vec![AffineMap::identity(rank); 3],
-        iterator_types: iterators(rank, 0),
-        combine: None,
-        sizes: None,
-        body,
-        results: Rets(vec![ty]),
-    });
-    func.owner(*results.first()?)
+    let parts = parts.map(|op| func.result(op, 0));
+    let ty = func.ty(parts[0]);
+    let both = |b: &mut Builder<'_>, args: &[Value]| combine.build(b, args[0], args[1]);
+    let made = each_element(func, op, &parts, ty, &both);
+    func.owner(made)
 }
 
 /// A tensor of its parts, before an op.

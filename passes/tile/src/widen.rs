@@ -131,14 +131,27 @@ fn fresh(ir: &Ir, op: OpId, group: &mut HashMap<OpId, usize>) -> usize {
 
 /// A nest before another one that extends the elements of a tensor.
 fn extended(func: &mut Ir, before: OpId, source: Value, elem: Type) -> Value {
-    let ty = func.ty(source);
+    let wide = func.ty(source).with_elem(elem);
+    let extend = |b: &mut Builder<'_>, args: &[Value]| b.add(ExtF::new(args[0], elem));
+    each_element(func, before, &[source], wide, &extend)
+}
+
+/// A nest before an op that computes each element of a tensor from those of others of its shape.
+pub(crate) fn each_element(
+    func: &mut Ir,
+    before: OpId,
+    inputs: &[Value],
+    ty: Type,
+    element: &dyn Fn(&mut Builder<'_>, &[Value]) -> Value,
+) -> Value {
     let rank = ty.shape().map_or(0, <[i64]>::len);
-    let wide = ty.with_elem(elem);
-    let region = func.new_region();
-    let block = func.new_block(region);
-    let input = func.add_arg(block, ty.elem());
+    let body = func.new_region();
+    let block = func.new_block(body);
+    let args = inputs.iter().map(|value| func.ty(*value).elem());
+    let args: Vec<Type> = args.collect();
+    let args: Vec<Value> = args.into_iter().map(|ty| func.add_arg(block, ty)).collect();
     let mut b = Builder::new(func, At::End(block));
-    let value = b.add(ExtF::new(input, elem));
+    let value = element(&mut b, &args);
     b.add(Yield {
         values: vec![value],
     });
@@ -148,17 +161,17 @@ fn extended(func: &mut Ir, before: OpId, source: Value, elem: Type) -> Value {
     let out = b.add(Empty {
         dynamic_sizes: Vec::new(),
         space: None,
-        result: Ret(wide),
+        result: Ret(ty),
     });
     let results = b.add(Generic {
-        inputs: vec![source],
+        inputs: inputs.to_vec(),
         outputs: vec![out],
-        indexing_maps: vec![AffineMap::identity(rank); 2],
+        indexing_maps: vec![AffineMap::identity(rank); inputs.len() + 1],
         iterator_types: iterators(rank, 0),
         combine: None,
         sizes: None,
-        body: region,
-        results: Rets(vec![wide]),
+        body,
+        results: Rets(vec![ty]),
     });
     results.first().copied().unwrap_or(out)
 }

@@ -131,6 +131,18 @@ pub struct RegionEdge {
     pub values: Vec<(Value, Value)>,
 }
 
+impl RegionEdge {
+    /// Whether control may take it at an op whose region runs so many times ([`trip_count`]).
+    pub fn is_taken(&self, trips: i64) -> bool {
+        match (self.from, self.to) {
+            (RegionPoint::Parent, RegionPoint::Parent) => trips <= 0,
+            (RegionPoint::Parent, RegionPoint::Region(_)) => trips > 0,
+            (RegionPoint::Region(_), RegionPoint::Region(_)) => trips > 1,
+            (RegionPoint::Region(_), RegionPoint::Parent) => true,
+        }
+    }
+}
+
 /// How control flows between an op and its regions: what a record implements (MLIR's
 /// `RegionBranchOpInterface`).
 pub trait RegionBranchLike: Op {

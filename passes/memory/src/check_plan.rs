@@ -188,10 +188,9 @@ fn behind(ir: &Ir, op: OpId, out: &mut Vec<OpId>) {
 
 /// What runs when control is at a point of an op with regions.
 fn leave(ir: &Ir, op: OpId, from: RegionPoint, out: &mut Vec<OpId>) {
-    let runs = trip_count(ir, op).is_some_and(|trips| trips > 0);
-    let past = |edge: &RegionEdge| [edge.from, edge.to] == [RegionPoint::Parent; 2];
+    let trips = trip_count(ir, op);
     for edge in region_edges(ir, op, &|_| false) {
-        if edge.from != from || runs && past(&edge) {
+        if edge.from != from || trips.is_some_and(|trips| !edge.is_taken(trips)) {
             continue;
         }
         match edge.to {

@@ -1,30 +1,32 @@
 //! Which asynchronous work may still run when the program comes to an op.
 //!
 //! Work is *in flight* from its start to a wait of the thread that ends it: for its own token, for that of later work of its queue,
-//! or for a mark that was made behind it, as queues end their work in order; or for work that waited for one of these itself. What a
-//! loop or a branch gives ends what every token ends that it may give; tokens that are handed to an iteration end nothing: that says too much of what is in flight, and never too little.
+//! or for a mark that was made behind it, as queues end their work in order; or for work that waited for one of these itself, or that a queue did after such.
 //!
 //! Of work in flight it is known which starts and marks of its queue certainly came behind it: a wait for one of those ends it.
-//! Within a piece that is all that stand behind it in the text; only what pieces hand on is kept.
+//! Within a piece that is all that stand behind it in the text; only what pieces hand on is kept. A token that is *handed* to an
+//! iteration, a block, or out of a loop or a branch counts as a mark where it arrives: behind work that was in flight on a way there only
+//! if what is handed on that way is. So a wait in an iteration ends what the one before started, whose token it was given.
+//!
+//! What `again` asks beside this: whether work of an earlier iteration uses a buffer that is allocated again.
 //!
 //! Asked of functions whose tokens or semaphores say what waits for what; in others the order is not there yet. What semaphores order, and
 //! waits in functions that are called, is not looked at: work that nothing else ends is in flight to the end.
 
+mod again;
+
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
-use tir::interfaces::{RegionPoint, region_edges, trip_count};
-use tir::{AttrValue, Definition, Ir, Name, Op, OpId, Sym, Traits, Type, Value};
+use tir::{AttrValue, Ir, Name, Op, OpId, Sym, Traits, Value};
 use tir_accel::{Acquire, DmaStart, DmaWait, MachineInfo, Mark};
 
-use crate::liveness::Piece;
+use crate::pieces::Piece;
 
 /// The most facts that pieces hand on; with more, what is in flight stays so to the end.
 const FACTS: usize = 1 << 20;
-
-/// Lists up to so many are looked through.
-const FEW: usize = 16;
 
 /// Work in flight, by its number, and the marks that certainly came behind it, rising.
 type Flying = BTreeMap<usize, Vec<usize>>;
@@ -38,6 +40,8 @@ struct Step {
     work: bool,
     piece: usize,
     time: u64,
+    /// What stands before it in its piece on the same queue.
+    before: Option<usize>,
 }
 
 /// What is in flight in a function.
@@ -46,12 +50,17 @@ pub(crate) struct InFlight<'a> {
     pieces: &'a [Piece],
     /// All starts and marks, in the order of the pieces.
     steps: Vec<Step>,
-    number: HashMap<OpId, usize>,
+    /// The numbers of tokens: those of their starts and marks, and behind these those of the tokens that are handed on.
+    number: HashMap<Value, usize>,
     /// By time: the number of the op there.
     at: Vec<Option<usize>>,
     queues: usize,
-    /// At the begin of each piece.
+    /// At the begin of each piece, without what is handed to it.
     into: Vec<Flying>,
+    /// At the end of each piece that hands tokens on.
+    out: Vec<Flying>,
+    /// By such a piece: those that it hands tokens to.
+    takers: Vec<Vec<usize>>,
     follow: bool,
 }
 
@@ -84,6 +93,113 @@ struct Now {
     started: Option<u64>,
 }
 
+/// What is in flight at a place in a piece.
+struct State<'s, 'a> {
+    all: &'s InFlight<'a>,
+    piece: usize,
+    /// At the begin of the piece.
+    into: Cow<'s, Flying>,
+    now: BTreeMap<usize, Now>,
+    /// By queue, what stands in the piece before the place.
+    here: Vec<Vec<usize>>,
+    /// What was waited for.
+    seen: HashSet<usize>,
+}
+
+impl<'s, 'a> State<'s, 'a> {
+    fn new(all: &'s InFlight<'a>, piece: usize) -> Self {
+        let into = all.entered(piece);
+        let entered = Now {
+            since: all.pieces[piece].ops.first().map_or(0, |(time, _)| *time),
+            started: None,
+        };
+        Self {
+            all,
+            piece,
+            now: into.keys().map(|start| (*start, entered)).collect(),
+            into,
+            here: vec![Vec::new(); all.queues],
+            seen: HashSet::default(),
+        }
+    }
+
+    /// Whether what has a number, and was done the last time that control came there, certainly came behind work.
+    fn is_behind(&self, number: usize, start: usize, known: &Now, time: u64) -> bool {
+        let before = || {
+            let marks = self.into.get(&start);
+            marks.is_some_and(|marks| marks.binary_search(&number).is_ok())
+        };
+        match (self.all.steps.get(number), known.started) {
+            (Some(step), _) if step.queue != self.all.steps[start].queue => false,
+            (Some(step), started) if step.piece == self.piece && step.time < time => {
+                started.is_none_or(|started| started <= step.time)
+            }
+            (_, started) => started.is_none() && before(),
+        }
+    }
+
+    /// Goes past an op: says what is in flight no longer, and since when it was.
+    fn step(&mut self, time: u64, op: OpId, say: &mut dyn FnMut(usize, Range<u64>)) {
+        let all = self.all;
+        if let Some(step) = all.at[time as usize] {
+            self.here[all.steps[step].queue].push(step);
+            if all.steps[step].work {
+                let since = self.now.get(&step).map_or(time + 1, |known| known.since);
+                let started = Some(time);
+                self.now.insert(step, Now { since, started });
+            }
+            return;
+        }
+        if !all.follow || all.ir.name(op) != DmaWait::name() {
+            return;
+        }
+        let (now, tokens) = (&self.now, all.ir.operands(op).collect());
+        let mut seen = std::mem::take(&mut self.seen);
+        let waited = all.implied(tokens, &|step| now.contains_key(&step), &mut seen);
+        self.seen = seen;
+        let ends = |(start, known): (&usize, &Now)| {
+            let mut waited = waited.iter();
+            let ended = waited.any(|number| self.is_behind(*number, *start, known, time));
+            ended.then_some((*start, known.since))
+        };
+        let ended: Vec<(usize, u64)> = self.now.iter().filter_map(ends).collect();
+        for (start, since) in ended {
+            self.now.remove(&start);
+            say(start, since..time + 1);
+        }
+    }
+
+    /// What is in flight at the end of the piece; says since when.
+    fn end(mut self, say: &mut dyn FnMut(usize, Range<u64>)) -> Flying {
+        let piece = &self.all.pieces[self.piece];
+        let Some((last, _)) = piece.ops.last() else {
+            return self.into.into_owned();
+        };
+        let mut out = Flying::new();
+        for (start, known) in std::mem::take(&mut self.now) {
+            say(start, known.since..*last + 1);
+            if piece.next.is_empty() || !self.all.follow {
+                out.insert(start, Vec::new());
+                continue;
+            }
+            let here = &self.here[self.all.steps[start].queue];
+            let marks = match known.started {
+                Some(_) => {
+                    let from = here.binary_search(&start).unwrap_or_else(|at| at);
+                    here[from..].to_vec()
+                }
+                None => {
+                    let before = self.into[&start].iter();
+                    let all: BTreeSet<usize> = before.chain(here).copied().collect();
+                    all.into_iter().collect()
+                }
+            };
+            out.insert(start, marks);
+        }
+        out
+    }
+}
+
 impl<'a> InFlight<'a> {
     /// What is in flight in a function of these pieces, which is ordered; `None` if work is not asynchronous.
     pub(crate) fn of(ir: &'a Ir, machine: &MachineInfo, pieces: &'a [Piece]) -> Option<Self> {
@@ -114,31 +230,55 @@ impl<'a> InFlight<'a> {
                         work: start.is_some(),
                         piece,
                         time: *time,
+                        before: None,
                     });
                 }
             }
         }
-        let number = steps.iter().enumerate().map(|(i, step)| (step.op, i));
+        let mut number: HashMap<Value, usize> = HashMap::default();
+        for (i, step) in steps.iter().enumerate() {
+            let tokens = ir
+                .results(step.op)
+                .filter(|v| ir.ty(*v) == tir_accel::token());
+            number.extend(tokens.map(|token| (token, i)));
+        }
+        let mut takers = vec![Vec::new(); pieces.len()];
+        for (at, piece) in pieces.iter().enumerate() {
+            for handed in &piece.handed {
+                let next = steps.len() + number.len();
+                number.entry(handed.token).or_insert(next);
+                for (from, _) in &handed.from {
+                    if !takers[*from].contains(&at) {
+                        takers[*from].push(at);
+                    }
+                }
+            }
+        }
         let times = pieces
             .iter()
             .filter_map(|piece| Some(piece.ops.last()?.0 + 1));
         let mut at = vec![None; times.max().unwrap_or(0) as usize];
-        for (number, step) in steps.iter().enumerate() {
+        let mut last: HashMap<(usize, usize), usize> = HashMap::default();
+        for (number, step) in steps.iter_mut().enumerate() {
             at[step.time as usize] = Some(number);
+            step.before = last.insert((step.piece, step.queue), number);
         }
         let mut all = Self {
             ir,
             pieces,
-            number: number.collect(),
+            number,
             at,
             queues: queues.len(),
             steps,
             into: vec![Flying::new(); pieces.len()],
+            out: vec![Flying::new(); pieces.len()],
+            takers,
             follow: true,
         };
         if !all.solve() {
             all.follow = false;
             all.into = vec![Flying::new(); pieces.len()];
+            all.out = vec![Flying::new(); pieces.len()];
             all.solve();
         }
         Some(all)
@@ -175,6 +315,10 @@ impl<'a> InFlight<'a> {
                     work.insert(next);
                 }
             }
+            if self.follow && !self.takers[at].is_empty() && self.out[at] != out {
+                work.extend(&self.takers[at]);
+                self.out[at] = out;
+            }
             if facts > FACTS && self.follow {
                 return false;
             }
@@ -182,130 +326,81 @@ impl<'a> InFlight<'a> {
         true
     }
 
+    /// What is in flight at the begin of a piece, with the tokens that are handed to it.
+    fn entered(&self, at: usize) -> Cow<'_, Flying> {
+        let handed = &self.pieces[at].handed;
+        if handed.is_empty() || !self.follow {
+            return Cow::Borrowed(&self.into[at]);
+        }
+        let mut into = self.into[at].clone();
+        for handed in handed {
+            let own = self.number[&handed.token];
+            let ways = handed.from.iter().map(|(from, token)| {
+                let flies = |step: usize| self.out[*from].contains_key(&step);
+                let known = self.implied(vec![*token], &flies, &mut HashSet::default());
+                (*from, known)
+            });
+            let ways: Vec<(usize, Vec<usize>)> = ways.collect();
+            for (start, marks) in &mut into {
+                // On ways where it is not in flight nothing is asked.
+                let mut known = ways.iter().filter_map(|(from, implied)| {
+                    let marks = self.out[*from].get(start)?;
+                    Some(implied.iter().any(|m| marks.binary_search(m).is_ok()))
+                });
+                let behind = known.all(|behind| behind);
+                match (marks.binary_search(&own), behind) {
+                    (Ok(place), false) => drop(marks.remove(place)),
+                    (Err(place), true) => marks.insert(place, own),
+                    _ => (),
+                }
+            }
+        }
+        Cow::Owned(into)
+    }
+
     /// Goes through a piece: says what is in flight when, and gives what is so at its end.
     fn pass(&self, at: usize, say: &mut dyn FnMut(usize, Range<u64>)) -> Flying {
-        let piece = &self.pieces[at];
-        let (Some((first, _)), Some((last, _))) = (piece.ops.first(), piece.ops.last()) else {
-            return self.into[at].clone();
-        };
-        let into = &self.into[at];
-        let entered = Now {
-            since: *first,
-            started: None,
-        };
-        let mut now: BTreeMap<usize, Now> = into.keys().map(|start| (*start, entered)).collect();
-        let mut steps: Vec<Vec<usize>> = vec![Vec::new(); self.queues];
-        let wait = DmaWait::name();
-        for (time, op) in &piece.ops {
-            if let Some(step) = self.at[*time as usize] {
-                steps[self.steps[step].queue].push(step);
-                if self.steps[step].work {
-                    let since = now.get(&step).map_or(*time + 1, |known| known.since);
-                    let started = Some(*time);
-                    now.insert(step, Now { since, started });
-                }
-                continue;
-            }
-            if !self.follow || self.ir.name(*op) != wait {
-                continue;
-            }
-            let waited = self.implied(self.ir.operands(*op).collect());
-            now.retain(|start, known| {
-                let ends = |mark: &usize| {
-                    let (mark, place) = (*mark, &self.steps[*mark]);
-                    if place.queue != self.steps[*start].queue {
-                        return false;
-                    }
-                    match known.started {
-                        _ if place.piece == at && place.time < *time => {
-                            known.started.is_none_or(|started| started <= place.time)
-                        }
-                        None => into[start].binary_search(&mark).is_ok(),
-                        Some(_) => false,
-                    }
-                };
-                let ended = waited.iter().any(ends);
-                if ended {
-                    say(*start, known.since..*time + 1);
-                }
-                !ended
-            });
+        let mut state = State::new(self, at);
+        for (time, op) in &self.pieces[at].ops {
+            state.step(*time, *op, say);
         }
-        let mut out = Flying::new();
-        for (start, known) in now {
-            say(start, known.since..*last + 1);
-            if piece.next.is_empty() || !self.follow {
-                out.insert(start, Vec::new());
-                continue;
-            }
-            let here = &steps[self.steps[start].queue];
-            let marks = match known.started {
-                Some(_) => {
-                    let from = here.binary_search(&start).unwrap_or_else(|at| at);
-                    here[from..].to_vec()
-                }
-                None => {
-                    let all: BTreeSet<usize> = into[&start].iter().chain(here).copied().collect();
-                    all.into_iter().collect()
-                }
-            };
-            out.insert(start, marks);
-        }
-        out
+        state.end(say)
     }
 
-    /// The starts and marks that a token of an op with regions is behind, whichever it is.
-    fn of_regions(&self, token: Value, op: OpId) -> Vec<usize> {
-        let is_token = |ty: Type| ty == tir_accel::token();
-        let runs = trip_count(self.ir, op).is_some_and(|trips| trips > 0);
-        let edges = region_edges(self.ir, op, &is_token);
-        // Around a body that certainly runs nothing goes.
-        let edges = edges
-            .iter()
-            .filter(|edge| !runs || edge.from != RegionPoint::Parent);
-        let values = edges.flat_map(|edge| &edge.values);
-        let given = values.filter(|(_, to)| *to == token);
-        let mut all = given.map(|(from, _)| self.implied(vec![*from]));
-        let mut common = all.next().unwrap_or_default();
-        for other in all {
-            common.retain(|step| other.contains(step));
-        }
-        common
-    }
-
-    /// The starts and marks of tokens, and of those that their work waited for itself.
-    fn implied(&self, mut tokens: Vec<Value>) -> Vec<usize> {
+    /// The numbers of tokens, of those that their work waited for itself, and of what their queues did before, as far as that `flies`:
+    /// those that were not seen before.
+    ///
+    /// All of it was done the last time that control came there: a token that is known at a place is that of the last time,
+    /// and so are those of what it waited for, and what stands before it in its piece.
+    fn implied(
+        &self,
+        mut tokens: Vec<Value>,
+        flies: &dyn Fn(usize) -> bool,
+        seen: &mut HashSet<usize>,
+    ) -> Vec<usize> {
         let (mut out, token_type) = (Vec::new(), tir_accel::token());
-        // What is in the list, once it is too long to be looked through.
-        let mut seen: HashSet<usize> = HashSet::default();
-        while let Some(token) = tokens.pop() {
-            let Definition::Result(op, _) = self.ir.definition(token) else {
-                continue;
+        let mut work: Vec<usize> = Vec::new();
+        loop {
+            let known = tokens.drain(..);
+            work.extend(known.filter_map(|token| self.number.get(&token)));
+            let Some(number) = work.pop() else {
+                return out;
             };
-            if self.ir.regions(op).len() > 0 {
-                let more = self.of_regions(token, op);
-                let new: Vec<usize> = more.into_iter().filter(|s| !out.contains(s)).collect();
-                out.extend(new);
+            if !seen.insert(number) {
                 continue;
             }
-            let Some(step) = self.number.get(&op) else {
-                continue;
-            };
-            let new = if out.len() < FEW {
-                !out.contains(step)
-            } else {
-                if seen.is_empty() {
-                    seen.extend(&out);
-                }
-                seen.insert(*step)
-            };
-            if new {
-                out.push(*step);
-                let after = self.ir.operands(op);
+            out.push(number);
+            if let Some(step) = self.steps.get(number) {
+                let after = self.ir.operands(step.op);
                 tokens.extend(after.filter(|v| self.ir.ty(*v) == token_type));
+                work.extend(step.before.filter(|_| !step.work || flies(number)));
             }
         }
-        out
+    }
+
+    /// Whether waits are followed: not where pieces hand on too many facts.
+    pub(crate) fn follows(&self) -> bool {
+        self.follow
     }
 
     /// The work that is in flight at the end of a piece that nothing follows, by its start; none where waits are not followed.

@@ -12,6 +12,7 @@ mod in_flight;
 pub mod liveness;
 pub mod order;
 mod passes;
+mod pieces;
 pub mod plan_memory;
 pub mod problem_file;
 pub mod reorder;

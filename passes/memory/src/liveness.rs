@@ -1,10 +1,8 @@
 //! Which buffers of a function live when: dataflow on its control-flow graph.
 //!
 //! *Times* count the ops of the function in the order of the text; an op with regions has a time of
-//! its own before those of the ops in them. A *piece* is a run of ops without a branch or a region
-//! between them; pieces and the ways between them are the control-flow graph, with nested regions
-//! laid flat: an op with regions is a piece alone, through which control comes again before a
-//! region runs another time.
+//! its own before those of the ops in them. *Pieces* of ops and the ways between them are the control-flow graph
+//! (`pieces.rs`).
 //!
 //! A buffer is *used* by ops that access its memory through any memref that may lie in it
 //! ([`tir_memref::alias`]). It *lives* at a time if a later op may use it (backward:
@@ -19,7 +17,8 @@
 //! In a program that waits for tokens, asynchronous work uses its buffers until the wait that ends it (`in_flight.rs`).
 //!
 //! Trusted: one offset is enough for all buffers that an `alloc` makes. That is false where a
-//! buffer is handed to a later iteration in which it is allocated again; [`liveness`] refuses this.
+//! buffer is handed to a later iteration in which it is allocated again, or where work of an earlier iteration may still use it then;
+//! [`liveness`] refuses both.
 //! In a program without waits uses by asynchronous work count where it is started: that a later buffer at
 //! the same place waits for it is for tokens to say, which are inserted on the bytes of the plan.
 
@@ -30,14 +29,15 @@ use std::ops::Range;
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap as HashMap;
 use smallvec::SmallVec;
-use tir::interfaces::{RegionPoint, overwritten, region_edges};
-use tir::{Access, BlockId, Diagnostic, Dominance, Ir, MemRefType, Name, OpId, RegionId, Value};
+use tir::interfaces::overwritten;
+use tir::{Access, Diagnostic, Dominance, Ir, MemRefType, Name, OpId, Value};
 use tir_accel::MachineInfo;
 use tir_accel::transfer::strided;
 use tir_memref::Alloc;
 use tir_memref::alias::{accesses, aliases};
 
 use crate::in_flight::{InFlight, may_order, orders};
+use crate::pieces::{Piece, pieces};
 
 /// A buffer to be placed.
 #[derive(Clone, Debug)]
@@ -132,11 +132,13 @@ fn lives(ir: &Ir, machine: &MachineInfo, holes: bool) -> Result<Spaces, Diagnost
         buffers.push((space, buffer));
     }
     let mut flow = Flow::new(ir, &ops, &mut buffers, holes)?;
-    flow.build();
     flow.solve();
     let ordered = ops.iter().any(|op| orders(ir, *op));
     let in_flight = ordered.then(|| InFlight::of(ir, machine, &flow.pieces));
     let in_flight = in_flight.flatten();
+    if let Some(in_flight) = &in_flight {
+        flow.allocated_again(&buffers, in_flight)?;
+    }
     flow.ranges(&mut buffers, in_flight.as_ref());
     let mut spaces: Spaces = BTreeMap::new();
     for (space, buffer) in buffers {
@@ -147,25 +149,18 @@ fn lives(ir: &Ir, machine: &MachineInfo, holes: bool) -> Result<Spaces, Diagnost
 
 /// The asynchronous work that runs when a function of an ordered program returns, by what starts it: nothing if semaphores or who is
 /// called may wait for it.
-///
-/// # Errors
-/// As [`liveness`].
-pub(crate) fn left_in_flight(ir: &Ir, machine: &MachineInfo) -> Result<Vec<OpId>, Diagnostic> {
-    let ops = timeline(ir);
-    if ops.iter().any(|op| may_order(ir, *op)) {
-        return Ok(Vec::new());
+pub(crate) fn left_in_flight(ir: &Ir, machine: &MachineInfo) -> Vec<OpId> {
+    if timeline(ir).iter().any(|op| may_order(ir, *op)) {
+        return Vec::new();
     }
-    let mut flow = Flow::new(ir, &ops, &mut [], false)?;
-    flow.build();
-    let in_flight = InFlight::of(ir, machine, &flow.pieces);
-    Ok(in_flight.map_or_else(Vec::new, |all| all.left().into_iter().collect()))
+    let pieces = pieces(ir);
+    let in_flight = InFlight::of(ir, machine, &pieces);
+    in_flight.map_or_else(Vec::new, |all| all.left().into_iter().collect())
 }
 
-/// Ops without a branch or a region between them. The sets are of buffers that pieces hand on, by their number among those.
+/// Sets of the buffers that pieces hand on, by their number among those, of a piece.
 #[derive(Default)]
-pub(crate) struct Piece {
-    pub(crate) ops: Vec<(u64, OpId)>,
-    pub(crate) next: Vec<usize>,
+struct Sets {
     /// Buffers allocated in it.
     def: FixedBitSet,
     /// Those, and the ones that are written as a whole in it.
@@ -182,7 +177,7 @@ pub(crate) struct Piece {
 
 /// A list for each time, one behind the other.
 #[derive(Default)]
-struct Lists {
+pub(crate) struct Lists {
     all: Vec<usize>,
     ends: Vec<usize>,
 }
@@ -193,7 +188,7 @@ impl Lists {
         self.ends.push(self.all.len());
     }
 
-    fn at(&self, time: u64) -> &[usize] {
+    pub(crate) fn at(&self, time: u64) -> &[usize] {
         let time = time as usize;
         let from = time.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.all[from..self.ends[time]]
@@ -212,7 +207,8 @@ struct Flow<'a> {
     /// By time: the buffers that the op writes as a whole and reads nothing of.
     fresh: Lists,
     pieces: Vec<Piece>,
-    now: u64,
+    /// Of each piece.
+    sets: Vec<Sets>,
 }
 
 impl<'a> Flow<'a> {
@@ -292,85 +288,9 @@ impl<'a> Flow<'a> {
             used,
             made,
             fresh,
-            pieces: Vec::new(),
-            now: 0,
+            pieces: pieces(ir),
+            sets: Vec::new(),
         })
-    }
-
-    fn piece(&mut self) -> usize {
-        self.pieces.push(Piece::default());
-        self.pieces.len() - 1
-    }
-
-    fn build(&mut self) {
-        let body = self.ir.regions(self.ir.root()).next();
-        if let Some(body) = body {
-            self.region(body);
-        }
-    }
-
-    /// The pieces of a region: where control enters it, and where it leaves it.
-    fn region(&mut self, region: RegionId) -> Option<(usize, Vec<usize>)> {
-        let ir = self.ir;
-        let blocks: Vec<BlockId> = ir.blocks(region).collect();
-        let starts: HashMap<BlockId, usize> = blocks.iter().map(|b| (*b, self.piece())).collect();
-        let mut exits = Vec::new();
-        for block in &blocks {
-            let mut current = starts[block];
-            for op in ir.ops_in(*block) {
-                if ir.regions(op).len() > 0 {
-                    current = self.holder(op, current);
-                } else {
-                    self.pieces[current].ops.push((self.now, op));
-                    self.now += 1;
-                }
-            }
-            let last = ir.last(*block);
-            let next: Vec<usize> = last
-                .into_iter()
-                .flat_map(|op| ir.successors(op))
-                .filter_map(|block| starts.get(&block).copied())
-                .collect();
-            if next.is_empty() {
-                exits.push(current);
-            }
-            self.pieces[current].next.extend(next);
-        }
-        Some((*starts.get(blocks.first()?)?, exits))
-    }
-
-    /// The pieces of an op with regions behind a piece; gives the one behind the op.
-    fn holder(&mut self, op: OpId, from: usize) -> usize {
-        let head = self.piece();
-        self.pieces[from].next.push(head);
-        self.pieces[head].ops.push((self.now, op));
-        self.now += 1;
-        let regions: Vec<RegionId> = self.ir.regions(op).collect();
-        let regions: Vec<_> = regions.into_iter().map(|r| self.region(r)).collect();
-        let behind = self.piece();
-        for edge in region_edges(self.ir, op, &|_| false) {
-            let region = |point| match point {
-                RegionPoint::Region(index) => regions.get(index).and_then(Option::as_ref),
-                RegionPoint::Parent => None,
-            };
-            let to = match (edge.from, edge.to) {
-                (_, RegionPoint::Parent) => behind,
-                // Round again: by way of the op.
-                (RegionPoint::Region(_), _) => head,
-                (RegionPoint::Parent, to) => match region(to) {
-                    Some((entry, _)) => *entry,
-                    None => continue,
-                },
-            };
-            let from = match edge.from {
-                RegionPoint::Parent => vec![head],
-                from => region(from).map_or_else(Vec::new, |(_, exits)| exits.clone()),
-            };
-            for piece in from {
-                self.pieces[piece].next.push(to);
-            }
-        }
-        behind
     }
 
     /// Finds the buffers that pieces hand on: all but those whose first op in the one piece that they are in is their
@@ -402,71 +322,110 @@ impl<'a> Flow<'a> {
         let count = self.number();
         let none = || FixedBitSet::with_capacity(count);
         let of = |index: usize| self.handed_on[index];
-        for piece in &mut self.pieces {
-            let sets = [
-                &mut piece.def,
-                &mut piece.ends,
-                &mut piece.used_first,
-                &mut piece.used_last,
-                &mut piece.live_out,
-                &mut piece.seen_in,
-            ];
-            sets.into_iter().for_each(|set| *set = none());
+        let mut all = Vec::with_capacity(self.pieces.len());
+        for piece in &self.pieces {
+            let mut sets = Sets {
+                def: none(),
+                ends: none(),
+                used_first: none(),
+                used_last: none(),
+                live_out: none(),
+                seen_in: none(),
+            };
             for (time, _) in piece.ops.iter().rev() {
                 let at = *time as usize;
                 for index in self.used.at(*time).iter().filter_map(|index| of(*index)) {
-                    piece.used_first.insert(index);
-                    if !piece.def.contains(index) {
-                        piece.used_last.insert(index);
+                    sets.used_first.insert(index);
+                    if !sets.def.contains(index) {
+                        sets.used_last.insert(index);
                     }
                 }
                 for index in self.fresh.at(*time).iter().filter_map(|index| of(*index)) {
-                    piece.ends.insert(index);
-                    piece.used_first.set(index, false);
+                    sets.ends.insert(index);
+                    sets.used_first.set(index, false);
                 }
                 if let Some(index) = self.made[at].and_then(of) {
-                    piece.def.insert(index);
-                    piece.ends.insert(index);
-                    piece.used_first.set(index, false);
+                    sets.def.insert(index);
+                    sets.ends.insert(index);
+                    sets.used_first.set(index, false);
                 }
             }
+            all.push(sets);
         }
+        self.sets = all;
         // in = (out - def) ∪ use, until nothing changes.
         let mut changed = true;
         while changed {
             changed = false;
             for at in (0..self.pieces.len()).rev() {
-                let mut out = std::mem::take(&mut self.pieces[at].live_out);
+                let mut out = std::mem::take(&mut self.sets[at].live_out);
                 let before = out.count_ones(..);
                 for next in self.pieces[at].next.clone() {
                     // Round a piece of its own its set is the one taken out.
                     let mut into = if next == at {
                         out.clone()
                     } else {
-                        self.pieces[next].live_out.clone()
+                        self.sets[next].live_out.clone()
                     };
-                    into.difference_with(&self.pieces[next].ends);
-                    into.union_with(&self.pieces[next].used_first);
+                    into.difference_with(&self.sets[next].ends);
+                    into.union_with(&self.sets[next].used_first);
                     out.union_with(&into);
                 }
                 changed |= out.count_ones(..) != before;
-                self.pieces[at].live_out = out;
+                self.sets[at].live_out = out;
             }
         }
         let mut changed = true;
         while changed {
             changed = false;
             for at in 0..self.pieces.len() {
-                let mut out = self.pieces[at].seen_in.clone();
-                out.difference_with(&self.pieces[at].def);
-                out.union_with(&self.pieces[at].used_last);
+                let mut out = self.sets[at].seen_in.clone();
+                out.difference_with(&self.sets[at].def);
+                out.union_with(&self.sets[at].used_last);
                 for next in self.pieces[at].next.clone() {
-                    let into = &mut self.pieces[next].seen_in;
+                    let into = &mut self.sets[next].seen_in;
                     changed |= !out.is_subset(into);
                     into.union_with(&out);
                 }
             }
         }
+    }
+
+    /// An error if work of an earlier iteration may be on a buffer when one place for both is used again.
+    fn allocated_again(
+        &self,
+        buffers: &[(Name, Buffer)],
+        in_flight: &InFlight<'_>,
+    ) -> Result<(), Diagnostic> {
+        let ir = self.ir;
+        let writes = |op: OpId, index: usize| {
+            let own = aliases(ir, ir.result(buffers[index].1.op, 0));
+            let all = accesses(ir, op);
+            all.iter()
+                .any(|(access, value)| *access == Access::Write && own.contains(value))
+        };
+        let Some(found) = in_flight.again(&self.used, &self.made, &writes) else {
+            return Ok(());
+        };
+        let buffer = &buffers[found.buffer].1;
+        let text = format!(
+            "{} is allocated again while work of an earlier iteration may be on it; one place in memory is not enough",
+            buffer.name
+        );
+        let error = Diagnostic::error(text).at(ir.loc(buffer.op));
+        let error = error.note_at(ir.loc(found.work), "the work is started here");
+        let error = error.note_at(
+            ir.loc(found.user),
+            "and this uses the buffer of a later iteration without waiting for it",
+        );
+        if !in_flight.follows() {
+            return Err(error.note(
+                "waits are not followed here: the function hands on too many tokens for that",
+            ));
+        }
+        Err(error.note(
+            "help: wait for the token of that work before, or start this after it: hand the token on to the next iteration",
+        ))
     }
 
     fn ranges(&self, buffers: &mut [(Name, Buffer)], in_flight: Option<&InFlight<'_>>) {
@@ -481,7 +440,7 @@ impl<'a> Flow<'a> {
             .collect();
         // Buffers, each with the times at which a piece does something to it.
         let mut touched: Vec<(usize, u64)> = Vec::new();
-        for piece in &self.pieces {
+        for (piece, sets) in self.pieces.iter().zip(&self.sets) {
             let (Some((first, _)), Some((last, _))) = (piece.ops.first(), piece.ops.last()) else {
                 continue;
             };
@@ -493,13 +452,13 @@ impl<'a> Flow<'a> {
             }
             touched.sort_unstable();
             touched.dedup();
-            let mut through = piece.seen_in.clone();
-            through.intersect_with(&piece.live_out);
+            let mut through = sets.seen_in.clone();
+            through.intersect_with(&sets.live_out);
             for of_one in touched.chunk_by(|a, b| a.0 == b.0) {
                 let index = of_one[0].0;
                 let number = self.handed_on[index];
                 let is_in = |set: &FixedBitSet| number.is_some_and(|number| set.contains(number));
-                let (mut from, mut seen) = (*first, is_in(&piece.seen_in));
+                let (mut from, mut seen) = (*first, is_in(&sets.seen_in));
                 for (_, time) in of_one {
                     let has = |of: &Lists| of.at(*time).contains(&index);
                     let made = self.made[*time as usize] == Some(index);
@@ -517,7 +476,7 @@ impl<'a> Flow<'a> {
                     seen = used || seen && !made;
                     from = *time + 1;
                 }
-                if seen && is_in(&piece.live_out) && from <= *last {
+                if seen && is_in(&sets.live_out) && from <= *last {
                     live[index].push(from..*last + 1);
                 }
                 if let Some(number) = number {

@@ -45,9 +45,7 @@ pub fn unplanned(ir: &Ir, machine: &MachineInfo, ordered: bool) -> Vec<Diagnosti
     if !refused.is_empty() || !ordered {
         return refused;
     }
-    // What cannot be looked at is refused by who plans it.
-    let left = left_in_flight(ir, machine).unwrap_or_default();
-    let left = left.into_iter();
+    let left = left_in_flight(ir, machine).into_iter();
     left.filter_map(|op| outlives(ir, machine, op)).collect()
 }
 

@@ -12,6 +12,8 @@
 //! some byte within. Memrefs that may be several buffers, or lie where no constant says, count for nothing, and of transfers counts
 //! what they certainly move ([`moved`](super::moved)): next to nothing may be left of one that leaves its tensor.
 
+mod rounds;
+
 use std::collections::{BTreeSet, HashMap};
 
 use smallvec::SmallVec;
@@ -222,8 +224,10 @@ impl<'a> Waits<'a> {
                 .collect();
             let waits = ir.is::<DmaWait>(*op);
             let flows = ir.regions(*op).len() > 0 && starts.is_none();
+            let clears = !waits && queue.is_none() && does_anything(ir, *op);
             Step {
-                uses: match waits || flows || queue.is_some() && starts.is_none() {
+                // What may wait for anything may do so before it uses something.
+                uses: match waits || flows || clears || queue.is_some() && starts.is_none() {
                     true => SmallVec::new(),
                     false => uses(checker, *op),
                 },
@@ -235,7 +239,7 @@ impl<'a> Waits<'a> {
                     false => after.iter().map(|op| numbers[op]).collect(),
                 },
                 waits,
-                clears: !waits && queue.is_none() && does_anything(ir, *op),
+                clears,
             }
         });
         let steps = steps.collect();
@@ -285,10 +289,8 @@ impl<'a> Waits<'a> {
         let mut states: HashMap<u32, Flying> = HashMap::from([(0, Flying::new())]);
         let mut work = BTreeSet::from([0]);
         while let Some(first) = work.pop_first() {
-            let (mut state, stretch) = (states[&first].clone(), &self.stretches[&first]);
-            for op in &stretch.steps {
-                self.steps[*op as usize].run(*op, &mut state);
-            }
+            let stretch = &self.stretches[&first];
+            let state = self.behind(stretch, &states[&first]);
             for one in &stretch.next {
                 let new = match states.get_mut(one) {
                     Some(known) => join(known, &state),
@@ -302,7 +304,7 @@ impl<'a> Waits<'a> {
                 }
             }
         }
-        let mut out = BTreeSet::new();
+        let mut out = self.rounds(checker, &states);
         for (first, mut state) in states {
             for op in &self.stretches[&first].steps {
                 self.clashes(checker, *op, &state, &mut out);
@@ -310,6 +312,15 @@ impl<'a> Waits<'a> {
             }
         }
         out
+    }
+
+    /// What flies behind a stretch.
+    fn behind(&self, stretch: &Stretch, before: &Flying) -> Flying {
+        let mut state = before.clone();
+        for op in &stretch.steps {
+            self.steps[*op as usize].run(*op, &mut state);
+        }
+        state
     }
 
     /// The work that flies whose bytes an op uses.

@@ -151,8 +151,11 @@ impl Case {
             poison: poison.as_ref() != Ok(&self.right),
         };
         let said: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        let say =
-            |r: Result<Vec<u8>, String>| r.map_or_else(|e| e, |_| "other numbers".to_string());
+        let say = |r: Result<Vec<u8>, String>| match r {
+            Ok(bytes) if bytes == self.right => "right".to_string(),
+            Ok(_) => "other numbers".to_string(),
+            Err(error) => error,
+        };
         let said = format!(
             "check: {}\nrun: {}\npoisoned: {}",
             said.join("; "),

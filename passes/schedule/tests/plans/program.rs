@@ -336,8 +336,9 @@ impl Program {
         }
     }
 
-    /// A block in braces: one that runs at least once, or perhaps not at all.
-    fn block(&mut self, depth: usize, iv: Option<&str>) {
+    /// A block in braces: one that certainly runs, or perhaps not at all. What waits in one that runs end has ended behind it, so that a
+    /// plan may use those bytes from there on: they are not overwritten at the end of the block.
+    fn block(&mut self, depth: usize, iv: Option<&str>, runs: bool) {
         let (before, alive) = (self.pending.clone(), self.alive.clone());
         let tokens = self.tokens.len();
         let full: Vec<bool> = self.buffers.iter().map(|b| b.full).collect();
@@ -353,7 +354,15 @@ impl Program {
         self.depth = depth - 1;
         let running = self.pending.clone().into_iter();
         let running: Vec<Pending> = running.filter(|p| !before.contains(p)).collect();
-        (self.pending, self.alive) = (before, alive);
+        let after = std::mem::replace(&mut self.pending, before);
+        self.alive = alive;
+        if runs {
+            self.pending.retain(|p| after.contains(p));
+            let (pending, buffers) = (&self.pending, &self.buffers);
+            let goes_on = |buffer: usize| pending.iter().any(|p| p.buffer == buffer);
+            self.ending
+                .retain(|b| buffers[*b].depth != depth - 1 || goes_on(*b));
+        }
         for (buffer, full) in self.buffers.iter_mut().zip(full) {
             buffer.full = full;
         }
@@ -445,12 +454,12 @@ impl Program {
                 let left = iv.map_or(format!("%c{}", n % 3), str::to_string);
                 self.line(&format!("%q{n} = arith.cmpi slt, {left}, %c1 : index"));
                 self.line(&format!("loop.if %q{n} {{"));
-                self.block(depth + 1, iv);
+                self.block(depth + 1, iv, false);
             }
             _ => {
                 let (n, trips) = (self.fresh(), 1 + self.random.below(3));
                 self.line(&format!("loop.for %i{n} = 0 to {trips} {{"));
-                self.block(depth + 1, Some(&format!("%i{n}")));
+                self.block(depth + 1, Some(&format!("%i{n}")), true);
             }
         }
     }

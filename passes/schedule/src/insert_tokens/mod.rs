@@ -12,11 +12,12 @@ mod token_values;
 
 use tir::{At, Diagnostic, Failure, Ir, MemRefType, OpId, Sym};
 use tir_accel::eval::Stopped;
-use tir_accel::{Apply, Call, DmaStart, DmaWait, MachineInfo, Mark, Ready};
+use tir_accel::{Acquire, Apply, Call, DmaStart, DmaWait, MachineInfo, Mark, Ready};
 use tir_loop::{For, If};
 
 pub use crate::passes::InsertTokens;
 
+use crate::dry_run::dry_run;
 use crate::edit;
 use crate::order::{Edge, Record, prune};
 use crate::stream::{Stream, starts_work};
@@ -39,7 +40,7 @@ impl InsertTokens {
     pub fn apply(&self, ir: &mut Ir, machine: &MachineInfo) -> Result<Option<Diagnostic>, Failure> {
         strip(ir);
         if self.sync {
-            wait_at_once(ir, machine)?;
+            self.wait_at_once(ir, machine)?;
             return Ok(None);
         }
         let refused = out_of_reach(ir)
@@ -52,7 +53,7 @@ impl InsertTokens {
                 .walk_ids()
                 .into_iter()
                 .any(|op| op != ir.root() && starts_work(ir, op));
-            wait_at_once(ir, machine)?;
+            self.wait_at_once(ir, machine)?;
             return Ok(starts.then(|| synchronous(ir, why, note)));
         }
         let recorded = match Steady::of(ir, machine, self.full) {
@@ -65,12 +66,12 @@ impl InsertTokens {
             Ok(stream) => stream,
             Err(Stopped::Wrong(error)) => return Err(error),
             Err(Stopped::Data(why)) => {
-                wait_at_once(ir, machine)?;
+                self.wait_at_once(ir, machine)?;
                 let note = "tokens are found by a run without data, which must not depend on any";
                 return Ok(Some(synchronous(ir, *why, note)));
             }
             Err(Stopped::Limit(why)) => {
-                wait_at_once(ir, machine)?;
+                self.wait_at_once(ir, machine)?;
                 let note = format!("insert-tokens{{limit=N}} allows more than {}", self.limit);
                 return Ok(Some(synchronous(ir, *why, &note)));
             }
@@ -85,6 +86,24 @@ impl InsertTokens {
         }
         TokenValues::new(ir, &stream, wanted).run();
         Ok(None)
+    }
+
+    /// Lets the thread wait for each start. An error where a semaphore is acquired, if that is not known to go on: the thread may be what
+    /// releases it, behind the start that it waits for.
+    fn wait_at_once(&self, ir: &mut Ir, machine: &MachineInfo) -> Result<(), Failure> {
+        let acquires = ir.walk_ids().into_iter().find(|op| ir.is::<Acquire>(*op));
+        let Some(acquires) = acquires else {
+            return wait_at_once(ir, machine);
+        };
+        let at = ir.loc(acquires);
+        wait_at_once(ir, machine)?;
+        let Err(why) = dry_run(ir, None, machine, self.limit) else {
+            return Ok(());
+        };
+        let text = "the thread would wait for each start at once, and work behind this acquire may start only after a release that comes later";
+        let error = Diagnostic::error(text).at(at).note(why.message.clone());
+        let help = "help: keep the tokens and waits that are there, without this pass";
+        Err(Box::new(error.note(help)))
     }
 }
 

@@ -29,7 +29,7 @@ mod through;
 
 pub use brought::Brought;
 pub use choose::Far;
-use choose::Refused;
+use choose::{LOADED_ONCE, Refused};
 pub(super) use shared::Shared;
 
 use std::collections::HashSet;
@@ -486,7 +486,9 @@ impl Planner<'_> {
         let why = refused.into_iter();
         let why = why.filter(|(number, _)| candidates[*number].is_put_together());
         let far = why.map(|(number, why)| self.far(&state, &candidates[number], why));
-        let far = far.collect();
+        let once = self.loaded_once(&state, &candidates).into_iter();
+        let once = once.map(|number| self.far(&state, &candidates[number], LOADED_ONCE));
+        let far = far.chain(once).collect();
         if self.limits.resident {
             self.fill(&mut state);
         }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use tir::OpId;
 
-use super::{Accept, Candidate, NO_PLACE, Planner, SLACK, SLOWER, State, TOO_LARGE};
+use super::{Accept, Candidate, Home, NO_PLACE, Planner, SLACK, SLOWER, State, TOO_LARGE};
 use crate::chain::home::Why;
 
 /// All nests together are quicker by one in so many cycles at least where that decides.
@@ -15,6 +15,9 @@ const WORTH: i64 = 8;
 
 /// Orders of tensors that are tried at most, each with another one first.
 const ORDERS: usize = 16;
+
+/// Of a tensor that lies near for those that read it alone.
+pub(super) const LOADED_ONCE: Why = "near memory has no place for it from where it is computed on; it is loaded once for all that read it";
 
 /// A candidate by its number, and why it does not stay.
 pub(super) type Refused = (usize, Why);
@@ -200,15 +203,30 @@ impl Planner<'_> {
         (before, all.collect())
     }
 
+    /// The candidates that nests could compute in near memory, and that are loaded once from far memory for all that read them.
+    pub(super) fn loaded_once(&self, state: &State, candidates: &[Candidate]) -> Vec<usize> {
+        let loaded = |candidate: &&Candidate| {
+            let mut homes = state.homes.iter();
+            let brought = |home: &Home| home.writers.is_empty() && home.loads.is_empty();
+            homes.any(|home| home.value == candidate.value && brought(home))
+        };
+        let all = candidates.iter().enumerate();
+        let all = all.filter(|(_, c)| c.is_put_together() && loaded(c));
+        all.map(|(number, _)| number).collect()
+    }
+
     /// Why a tensor does not stay, what that costs, and what would help.
     pub(super) fn far(&self, state: &State, candidate: &Candidate, why: Why) -> Far {
         let bytes = self.bytes(candidate.value);
-        let times = i64::try_from(candidate.reads).unwrap_or(i64::MAX);
+        let times = match why {
+            LOADED_ONCE => 1,
+            _ => i64::try_from(candidate.reads).unwrap_or(i64::MAX),
+        };
         let (last, first) = candidate.life;
         let free = (last..=first).map(|nest| self.room(&state.homes, nest));
         let free = free.min().unwrap_or(0);
         let help = match why {
-            NO_PLACE | TOO_LARGE => Some(format!(
+            NO_PLACE | TOO_LARGE | LOADED_ONCE => Some(format!(
                 "it has {bytes} bytes, for {} nests; {free} bytes of near memory are free then in one piece, in which their \
                  tiles lie as well",
                 first - last + 1

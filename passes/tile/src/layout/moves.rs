@@ -50,15 +50,18 @@ impl Tile {
     /// Where a step of the loop of an iterator moves a window over what it showed before: the dimension of the
     /// tile, and how far. What is still shown need not be loaded again.
     pub fn ring(&self, space: &Space, d: usize) -> Option<(usize, i64)> {
-        let steps = self.step(space, d);
-        let moving: Vec<usize> = (0..steps.len()).filter(|s| steps[*s] != 0).collect();
-        let [s] = moving[..] else { return None };
+        let steps = self.forms.iter().enumerate();
+        let steps = steps.map(|(s, form)| (s, form.at(d) * space.extent(d)));
+        let mut moving = steps.filter(|(_, step)| *step != 0);
+        let (Some((s, step)), None) = (moving.next(), moving.next()) else {
+            return None;
+        };
         let slides = |dim: &Dim| {
             let window = matches!(dim.axis, Axis::Window(_));
-            dim.source == (s, 1) && window && steps[s] > 0 && dim.size > steps[s]
+            dim.source == (s, 1) && window && step > 0 && dim.size > step
         };
         let at = self.dims.iter().position(slides)?;
-        Some((at, steps[s]))
+        Some((at, step))
     }
 
     /// Elements in a run that is contiguous in the tile and in its source, as the machine counts

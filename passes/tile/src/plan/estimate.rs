@@ -24,7 +24,7 @@ use super::places::Places;
 use super::shapes::Tiles;
 use super::sizes::any_order;
 use super::slots::fit;
-use super::traffic::{Holder, Moved, bytes, round_up};
+use super::traffic::{Holder, Moved, bytes, round_up, slides_in_rings};
 use super::unit::{UnitChoice, Way};
 use super::vectors::Vectors;
 use super::{Budget, Peel, Plan, Target};
@@ -386,8 +386,7 @@ impl<'a> Estimate<'a> {
                 engine: self.places.operands[i].load.unwrap_or(self.places.store),
                 align: self.places.operands[i].space.align.max(1),
                 depth: self.budget.depth,
-                // What is cut once more is read in parts that are no rows of a ring.
-                slides: operand.map.dims > 0 && self.unit.is_some(),
+                slides: slides_in_rings(operand, self.unit.is_some()),
             };
             if let Some(inner) = &operand.inner {
                 let ranges = inner.reductions.iter().map(|d| self.group.domain[*d]);

@@ -426,7 +426,7 @@ impl Made<'_> {
         let operand = &self.group.operands[i];
         let fixed = Fixed::load(&tile, bytes(self.elems[i]), operand, engine, align);
         Arc::new(OfOperand {
-            least: self.least(space, &tile, &fixed, 1),
+            least: self.least(space, &tile, &fixed, (i, 1)),
             tile: Arc::new(tile),
             fixed: Arc::new(fixed),
         })

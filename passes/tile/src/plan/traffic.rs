@@ -125,6 +125,25 @@ impl Fixed {
         fixed
     }
 
+    /// Cycles of what is loaded where a step of a ring goes on: `ring` is the dimension of the tile, and how far.
+    pub(super) fn again(
+        &self,
+        tile: &Tile,
+        (dim, step): (usize, i64),
+        (shape, elem): (&[i64], i64),
+        engine: &EngineInfo,
+    ) -> i64 {
+        let rows = inside(tile, shape, elem, &[dim]).saturating_mul(step);
+        self.cost(engine, rows)
+    }
+
+    /// Cycles to load it so many times, where a loop of some trips loads it `again` but in its first one.
+    pub(super) fn sliding(&self, count: i64, trips: i64, again: i64) -> i64 {
+        let restarts = count / trips;
+        let more = (count - restarts).saturating_mul(again);
+        restarts.saturating_mul(self.cycles).saturating_add(more)
+    }
+
     /// Cycles to move so many bytes of it.
     pub(super) fn cost(&self, engine: &EngineInfo, moved: i64) -> i64 {
         let (all, runs) = self.inside;
@@ -170,6 +189,12 @@ fn spread_run(
         (size > 1).then_some([size, step, near[t]])
     });
     run(&steps.collect::<Vec<_>>(), square)
+}
+
+/// Whether rows of an operand may stay where a window slides over it: what is cut once more is read in parts that are no rows of a
+/// ring, and what no unit computes is loaded anew.
+pub(super) fn slides_in_rings(operand: &Operand, by_unit: bool) -> bool {
+    operand.map.dims > 0 && by_unit
 }
 
 /// Bytes of a tile that lie inside the source, or of slices of it in some dimensions.
@@ -286,11 +311,8 @@ impl Moved<'_> {
                     round_up((size / window).saturating_mul(rows), align)
                 };
                 (near, one) = (bytes(depth), bytes(1));
-                let rows = inside(tile, self.shape, elem, &[i]).saturating_mul(step);
-                let again = fixed.cost(self.engine, rows);
-                slid = again;
-                let more = (count - restarts).saturating_mul(again);
-                cycles = restarts.saturating_mul(whole).saturating_add(more);
+                slid = fixed.again(tile, (i, step), (self.shape, elem), self.engine);
+                cycles = fixed.sliding(count, space.trips(d), slid);
             }
         }
         let share = self.share();

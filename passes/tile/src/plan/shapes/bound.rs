@@ -2,6 +2,9 @@
 //!
 //! Never more than the estimate of the division in any order of its loops, so that the same plan is found. Of operands the least
 //! is kept with their tiles; what an operand is loaded again for is what the innermost loop moves.
+//!
+//! A window that slides loads less than a tile where the loop that it slides with goes on, but only one loop is the innermost of those
+//! that move a tile: with all others it is loaded as a whole.
 
 use tir::{AffineExpr, Type};
 
@@ -11,7 +14,7 @@ use crate::layout::{Space, Tile};
 use crate::plan::cost::Cost;
 use crate::plan::places::Places;
 use crate::plan::strip::Strip;
-use crate::plan::traffic::{Fixed, bytes};
+use crate::plan::traffic::{Fixed, bytes, slides_in_rings};
 use crate::plan::unit::Way;
 
 /// What loading an operand takes at least.
@@ -24,18 +27,33 @@ pub(super) struct Least {
     first: i64,
     /// Trips of all loops that move it.
     trips: i64,
-    /// Cycles and transfers if each of these trips loads all of a tile.
-    anew: [i64; 2],
+    /// Cycles if each of these trips loads all of a tile.
+    anew: i64,
+    /// Cycles if the innermost of these loops slides a window.
+    slid: i64,
+}
+
+/// How the innermost loop moves a tile.
+#[derive(Clone, Copy)]
+enum Moves {
+    /// It does not, or it is not known which loop that is.
+    Unknown,
+    /// All of the tile is another one in each trip.
+    Anew,
+    /// What the window showed before stays.
+    Slides,
 }
 
 impl Least {
-    /// Cycles and transfers: given the trips of all loops if the innermost one moves it, and what else an order of the
-    /// loops may spare is not.
-    fn with(&self, trips: Option<i64>) -> [i64; 2] {
-        match trips {
-            Some(all) => self.anew.map(|n| n.saturating_mul(all / self.trips.max(1))),
-            None => [self.load, self.starts],
-        }
+    /// Cycles and transfers where the innermost of all loops, of so many trips together, moves it so: then nothing is spared by an
+    /// order of the loops.
+    fn with(&self, innermost: Moves, trips: i64) -> [i64; 2] {
+        let load = match innermost {
+            Moves::Unknown => return [self.load, self.starts],
+            Moves::Anew => self.anew,
+            Moves::Slides => self.slid,
+        };
+        [load, self.starts].map(|n| n.saturating_mul(trips / self.trips.max(1)))
     }
 }
 
@@ -152,11 +170,11 @@ impl Shapes<'_> {
             && !operand.near
         {
             let innermost = made.innermost(space).filter(|d| *d >= rank);
-            let anew = innermost.is_some_and(|d| made.anew(space, &of.tile, d));
+            let moves = made.moves(space, &of.tile, i, innermost);
             let around = |d: &usize| *d >= rank || of.tile.moves_with(space, *d);
             let trips = (0..made.group.core).filter(around);
             let trips = trips.map(|d| space.trips(d)).fold(1, i64::saturating_mul);
-            let [load, starts] = of.least.with(anew.then_some(trips));
+            let [load, starts] = of.least.with(moves, trips);
             cost.load = cost.load.saturating_add(load);
             cost.first = cost.first.saturating_add(of.least.first);
             cost.starts = cost.starts.saturating_add(starts);
@@ -204,20 +222,19 @@ impl Shapes<'_> {
             let least = match strip {
                 Some(strip) => {
                     let times = strip.count(space);
-                    self.made.least(space, &of.tile, &of.fixed, times)
+                    self.made.least(space, &of.tile, &of.fixed, (i, times))
                 }
                 None => of.least,
             };
             first = first.saturating_add(least.first);
-            all.push((least, &of.tile));
+            all.push((i, least, &of.tile));
         }
         let trips = (0..group.core).map(|d| space.trips(d));
         let trips = trips.fold(1, i64::saturating_mul);
         // If a loop is the innermost one, all that it moves is loaded in each trip of all loops.
         let with = |innermost: Option<usize>| {
-            let each = all.iter().map(|(least, tile)| {
-                let anew = innermost.is_some_and(|d| self.made.anew(space, tile, d));
-                least.with(anew.then_some(trips))
+            let each = all.iter().map(|(i, least, tile)| {
+                least.with(self.made.moves(space, tile, *i, innermost), trips)
             });
             each.fold([0i64; 2], |[load, starts], [more, others]| {
                 [load.saturating_add(more), starts.saturating_add(others)]
@@ -250,7 +267,7 @@ impl Shapes<'_> {
         parts: &Parts,
     ) -> Option<Cost> {
         let Made { group, way, .. } = &self.made;
-        let known = matches!(way, Way::Unit(_) | Way::Moved(_));
+        let known = matches!(way, Way::Unit(_) | Way::Moved(_) | Way::Whole);
         if !known || self.loading.cores > 1 || parts.strips.is_some() {
             return None;
         }
@@ -284,47 +301,76 @@ impl Made<'_> {
         loops.find(|d| self.group.reductions[*d] && space.trips(*d) > 1)
     }
 
-    /// Whether all of a tile is loaded in each trip of a loop, if that is the innermost one.
-    fn anew(&self, space: &Space, tile: &Tile, d: usize) -> bool {
-        // A window that slides may load less than a tile each time.
-        tile.moves_with(space, d) && !self.slides[d]
+    /// How a loop moves the tile of an operand, if that is the innermost one.
+    fn moves(&self, space: &Space, tile: &Tile, i: usize, innermost: Option<usize>) -> Moves {
+        match innermost.filter(|d| tile.moves_with(space, *d)) {
+            None => Moves::Unknown,
+            Some(d) if self.slides[d] && self.rings(i) && tile.ring(space, d).is_some() => {
+                Moves::Slides
+            }
+            Some(_) => Moves::Anew,
+        }
     }
 
-    /// The least that loading a tile takes, so many times in each trip of the loops.
-    pub(super) fn least(&self, space: &Space, tile: &Tile, fixed: &Fixed, times: i64) -> Least {
-        let (mut loads, mut trips, mut share) = (1i64, 1i64, 1.0);
-        let mut slides = 1.0;
-        for d in (0..self.group.core).filter(|d| tile.moves_with(space, *d)) {
+    /// Whether rows of an operand may stay where a window slides over it.
+    fn rings(&self, i: usize) -> bool {
+        slides_in_rings(&self.group.operands[i], self.way.unit().is_some())
+    }
+
+    /// The least that loading the tile of an operand takes, so many times in each trip of the loops.
+    pub(super) fn least(
+        &self,
+        space: &Space,
+        tile: &Tile,
+        fixed: &Fixed,
+        (i, times): (usize, i64),
+    ) -> Least {
+        let (mut trips, mut share) = (1i64, 1.0);
+        let moving = || (0..self.group.core).filter(|d| tile.moves_with(space, *d));
+        for d in moving() {
             let own = space.trips(d);
             trips = trips.saturating_mul(own);
             // Of the last tile little may lie in the source: what lies beyond the range of an iterator may be beyond it.
             let covered = own.saturating_mul(space.extent(d));
-            let inside = match space.is_ragged(d) {
-                true => space.domain[d].min(covered) as f64 / covered as f64,
-                false => 1.0,
-            };
-            if self.slides[d] {
-                slides *= inside;
-            } else {
-                loads = loads.saturating_mul(own);
-                share *= inside;
+            if space.is_ragged(d) {
+                share *= space.domain[d].min(covered) as f64 / covered as f64;
             }
         }
-        let load = |loads: i64, share: f64| {
-            let load = fixed.cycles.saturating_mul(times).saturating_mul(loads);
+        let inside = |load: i64| {
             // Not more for being rounded otherwise.
             match share < 1.0 {
                 true => ((load as f64 * share) as i64 - 1).max(0),
                 false => load,
             }
         };
-        let starts = fixed.starts.saturating_mul(times).saturating_mul(trips);
+        let count = times.saturating_mul(trips);
+        let whole = fixed.cycles.saturating_mul(count);
+        let (mut load, mut slid) = (i64::MAX, whole);
+        for d in moving() {
+            let ring = tile
+                .ring(space, d)
+                .filter(|_| self.slides[d] && self.rings(i));
+            let own = match ring {
+                Some(ring) => {
+                    let place = &self.places.operands[i];
+                    let engine = place.load.unwrap_or(self.places.store);
+                    let shape = &self.group.operands[i].shape;
+                    let again = fixed.again(tile, ring, (shape, bytes(self.elems[i])), engine);
+                    let own = fixed.sliding(count, space.trips(d), again);
+                    slid = slid.min(own);
+                    own
+                }
+                None => whole,
+            };
+            load = load.min(own);
+        }
         Least {
-            load: load(loads, share),
-            starts,
+            load: inside(load.min(whole)),
+            starts: fixed.starts.saturating_mul(count),
             first: fixed.cycles,
             trips,
-            anew: [load(trips, share * slides), starts],
+            anew: inside(whole),
+            slid: inside(slid),
         }
     }
 }

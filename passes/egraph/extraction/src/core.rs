@@ -12,34 +12,34 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    pub(crate) fn new(lists: &[Vec<u32>]) -> Lists {
+    pub(crate) fn new(lists: impl IntoIterator<Item = impl AsRef<[u32]>>) -> Lists {
         let mut start = vec![0];
         let mut items = Vec::new();
         for list in lists {
-            items.extend_from_slice(list);
+            items.extend_from_slice(list.as_ref());
             start.push(items.len() as u32);
         }
         Lists { start, items }
     }
 
     /// By item, the numbers of the lists that it is in, as far as they count.
-    pub(crate) fn inverse<'l>(
+    pub(crate) fn inverse<L: IntoIterator<Item = usize>>(
         items: usize,
-        lists: impl Fn() -> Box<dyn Iterator<Item = (usize, &'l [usize])> + 'l>,
+        lists: impl Iterator<Item = (usize, L)> + Clone,
     ) -> Lists {
         let mut start = vec![0u32; items + 1];
-        for (_, list) in lists() {
-            list.iter().for_each(|item| start[item + 1] += 1);
+        for (_, list) in lists.clone() {
+            list.into_iter().for_each(|item| start[item + 1] += 1);
         }
         for item in 0..items {
             start[item + 1] += start[item];
         }
         let mut next = start.clone();
         let mut all = vec![0u32; start[items] as usize];
-        for (number, list) in lists() {
+        for (number, list) in lists {
             for item in list {
-                all[next[*item] as usize] = number as u32;
-                next[*item] += 1;
+                all[next[item] as usize] = number as u32;
+                next[item] += 1;
             }
         }
         Lists { start, items: all }
@@ -48,6 +48,11 @@ impl Lists {
     pub(crate) fn of(&self, i: usize) -> &[u32] {
         &self.items[self.start[i] as usize..self.start[i + 1] as usize]
     }
+}
+
+/// Numbers as indices.
+fn wide(list: &[u32]) -> impl Iterator<Item = usize> + '_ {
+    list.iter().map(|item| *item as usize)
 }
 
 /// A node as [`Core::new`] takes it.
@@ -101,42 +106,33 @@ pub(crate) type Start = (Vec<Option<u32>>, u64);
 
 impl Core {
     pub(crate) fn new(classes: usize, parts: Vec<CoreNode>, roots: Vec<u32>) -> Core {
-        let mut members = vec![Vec::new(); classes];
-        let mut users = vec![Vec::new(); classes];
-        let mut leaves = Vec::new();
-        for (i, part) in parts.iter().enumerate() {
-            members[part.class as usize].push(i as u32);
-            for &child in &part.children {
-                users[child as usize].push(i as u32);
-            }
-            if part.children.is_empty() {
-                leaves.push(i as u32);
-            }
+        let all = || parts.iter().enumerate();
+        let is_leaf = |(i, part): (usize, &CoreNode)| part.children.is_empty().then_some(i as u32);
+        let members = Lists::inverse(classes, all().map(|(i, part)| (i, [part.class as usize])));
+        let users = Lists::inverse(classes, all().map(|(i, part)| (i, wide(&part.children))));
+        // Pairs are numbered anew, in their order.
+        let met = || parts.iter().flat_map(|part| &part.meets);
+        let mut numbers = vec![0; met().max().map_or(0, |last| *last as usize + 1)];
+        met().for_each(|pair| numbers[*pair as usize] = 1);
+        let mut pairs = 0;
+        for number in &mut numbers {
+            pairs += std::mem::replace(number, pairs);
         }
-        let mut pairs: Vec<u32> = parts.iter().flat_map(|p| p.meets.clone()).collect();
-        pairs.sort_unstable();
-        pairs.dedup();
-        let mut meetings = vec![Vec::new(); pairs.len()];
-        for (i, part) in parts.iter().enumerate() {
-            for pair in &part.meets {
-                if let Ok(at) = pairs.binary_search(pair) {
-                    meetings[at].push(i as u32);
-                }
-            }
-        }
-        let children: Vec<Vec<u32>> = parts.iter().map(|p| p.children.clone()).collect();
+        let number = |pair| numbers[pair];
+        let meetings = all().map(|(i, part)| (i, wide(&part.meets).map(number)));
+        let meetings = Lists::inverse(pairs, meetings);
         Core {
             classes,
             roots,
             class: parts.iter().map(|p| p.class).collect(),
             cost: parts.iter().map(|p| p.cost).collect(),
             origin: parts.iter().map(|p| p.origin).collect(),
-            children: Lists::new(&children),
-            members: Lists::new(&members),
-            users: Lists::new(&users),
-            leaves,
-            meetings: Lists::new(&meetings),
-            pairs: pairs.len(),
+            children: Lists::new(parts.iter().map(|part| &part.children)),
+            members,
+            users,
+            leaves: all().filter_map(is_leaf).collect(),
+            meetings,
+            pairs,
             scaled: OnceCell::new(),
             order: OnceCell::new(),
         }

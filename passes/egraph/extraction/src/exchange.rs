@@ -67,13 +67,31 @@ struct Way {
 }
 
 impl Way {
-    fn new(steps: &[(u32, u32)]) -> Self {
+    /// To a class by its node.
+    fn new(step: (u32, u32)) -> Self {
         let mut way = Way {
             steps: [(NONE, NONE); HOPS + 1],
-            length: steps.len(),
+            length: 1,
         };
-        way.steps[..steps.len()].copy_from_slice(steps);
+        way.steps[0] = step;
         way
+    }
+
+    /// The same from one class further up. All steps are moved, whatever their number: ways are made by the million, and so many bytes
+    /// are no more than a few registers. Whoever asks has seen that it may be longer.
+    fn from(&self, above: (u32, u32)) -> Self {
+        let mut way = Way {
+            steps: [above; HOPS + 1],
+            length: self.length + 1,
+        };
+        way.steps[1..].copy_from_slice(&self.steps[..HOPS]);
+        way
+    }
+
+    /// The same without the last class.
+    fn shorter(mut self) -> Self {
+        self.length -= 1;
+        self
     }
 
     fn steps(&self) -> &[(u32, u32)] {
@@ -232,32 +250,27 @@ impl<'c> Exchange<'c> {
         for &low in &self.entered {
             let node = self.choice[low as usize];
             if core.cost[node as usize] > 0 {
-                self.open.push(Way::new(&[(low, node)]));
+                self.open.push(Way::new((low, node)));
             }
         }
         let mut next = 0;
         while next < self.open.len() && self.ways.len() < WAYS && self.open.len() < 4 * WAYS {
             let below = self.open[next];
-            let below = below.steps();
             next += 1;
-            for &user in core.users.of(below[0].0 as usize) {
+            for &user in core.users.of(below.steps[0].0 as usize) {
                 self.steps += 1;
                 let above = core.class[user as usize];
-                let is_known = below.iter().any(|(class, _)| *class == above);
-                if !self.alive.contains(user as usize) || above == class || is_known {
+                let is_known = || below.steps().iter().any(|(class, _)| *class == above);
+                if !self.alive.contains(user as usize) || above == class || is_known() {
                     continue;
                 }
-                let mut steps = [(above, user); HOPS + 1];
                 if self.users[above as usize] == 0 {
-                    if let Some(longer) = steps.get_mut(1..=below.len()) {
-                        longer.copy_from_slice(below);
-                        self.open.push(Way::new(&steps[..=below.len()]));
+                    if below.length <= HOPS {
+                        self.open.push(below.from((above, user)));
                     }
                 } else if self.choice[above as usize] != user {
                     // What came in has its node already.
-                    let kept = below.len() - 1;
-                    steps[1..=kept].copy_from_slice(&below[..kept]);
-                    self.ways.push(Way::new(&steps[..=kept]));
+                    self.ways.push(below.shorter().from((above, user)));
                 }
             }
         }

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use crate::core::Lists;
 use crate::{Blocked, Choice, Error, Problem};
 
 /// A non-negative finite number, ordered.
@@ -30,17 +31,13 @@ impl Ord for Price {
 ///
 /// The problem must have passed [`Problem::check`].
 pub fn bottom_up(problem: &Problem) -> Choice {
-    let mut users = vec![Vec::new(); problem.classes];
-    let mut missing = Vec::with_capacity(problem.nodes.len());
-    for (i, node) in problem.nodes.iter().enumerate() {
-        let mut children = node.children.clone();
-        children.sort_unstable();
-        children.dedup();
-        missing.push(children.len());
-        for child in children {
-            users[child].push(i);
-        }
-    }
+    let nodes = problem.nodes.iter().enumerate();
+    let users = Lists::inverse(
+        problem.classes,
+        nodes.map(|(i, node)| (i, node.children.iter().copied())),
+    );
+    // Of a child that is named twice there are two users.
+    let mut missing: Vec<usize> = problem.nodes.iter().map(|n| n.children.len()).collect();
     let mut price = vec![f64::INFINITY; problem.classes];
     let mut choice = vec![None; problem.classes];
     let mut heap = BinaryHeap::new();
@@ -55,7 +52,8 @@ pub fn bottom_up(problem: &Problem) -> Choice {
             continue;
         }
         (choice[class], price[class]) = (Some(i), cost);
-        for &user in &users[class] {
+        for &user in users.of(class) {
+            let user = user as usize;
             missing[user] -= 1;
             if missing[user] == 0 {
                 let node = &problem.nodes[user];

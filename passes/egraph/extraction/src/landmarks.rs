@@ -34,12 +34,12 @@ impl Table {
     ///
     /// `order` lists the classes that can be computed, as they are found to be, `is_kind` tells which landmarks are of
     /// interest; `nodes` gives the children of a class's nodes, `users` the classes that have a node which needs the class.
-    pub(crate) fn new<'w>(
+    pub(crate) fn new<'w, N: Iterator<Item = &'w [usize]> + Clone, U: Iterator<Item = usize>>(
         classes: usize,
         order: Vec<usize>,
         is_kind: impl Fn(usize) -> bool,
-        nodes: impl Fn(usize) -> Vec<&'w [usize]>,
-        users: impl Fn(usize) -> Vec<usize>,
+        nodes: impl Fn(usize) -> N,
+        users: impl Fn(usize) -> U,
         budget: &mut Budget,
     ) -> Option<Table> {
         let mut table = Table {
@@ -71,7 +71,7 @@ impl Table {
             row.clear();
             row.extend(&table.rows[n]);
             let nodes = nodes(order[n]);
-            for children in &nodes {
+            for children in nodes.clone() {
                 below.clear();
                 below.extend(children.iter().filter_map(|&class| table.number[class]));
                 table.intersect(&mut row, &below, &mut union);
@@ -89,7 +89,7 @@ impl Table {
                     }
                 }
             }
-            let edges: usize = nodes.iter().map(|children| children.len() + 1).sum();
+            let edges: usize = nodes.map(|children| children.len() + 1).sum();
             if !budget.pay(1 + (table.rows[n].len() * edges) as u64 / WORDS) {
                 return None;
             }

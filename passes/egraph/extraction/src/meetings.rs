@@ -13,9 +13,8 @@
 //! that is divided among them (Karpas and Domshlak, "Cost-optimal planning with landmarks", 2009). That meetings of two
 //! landmarks are such sets is only guessed; each is tried by itself.
 
-use std::collections::{BTreeMap, HashMap};
-
 use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
 
 use crate::bound::Paid;
 use crate::budget::Budget;
@@ -38,32 +37,38 @@ pub(crate) fn meetings<'w>(
     budget: &mut Budget,
 ) -> Vec<(usize, usize)> {
     let mut below: Vec<Option<Vec<usize>>> = vec![None; classes];
-    let mut pairs: HashMap<(usize, usize), usize> = HashMap::new();
+    // By fixed class, in which children of the node it is, as bits.
+    let mut bits = vec![0u64; classes];
+    let mut fixed: Vec<usize> = Vec::new();
+    let mut pairs: FxHashMap<(usize, usize), usize> = FxHashMap::default();
     let mut found = Vec::new();
     for (node, children) in nodes {
         if children.len() < 2 || children.len() > CHILDREN {
             continue;
         }
-        // By fixed class, in which children it is, as bits.
-        let mut within: BTreeMap<usize, u64> = BTreeMap::new();
         for (bit, &child) in children.iter().enumerate() {
             let below = below[child].get_or_insert_with(|| table.of(child).collect());
             for &class in below.iter() {
-                *within.entry(class).or_default() |= 1 << bit;
+                if bits[class] == 0 {
+                    fixed.push(class);
+                }
+                bits[class] |= 1 << bit;
             }
         }
-        let within: Vec<(usize, u64)> = within.into_iter().collect();
-        if within.len() <= MOST {
-            for (k, &(a, in_a)) in within.iter().enumerate() {
-                for &(b, in_b) in &within[k + 1..] {
-                    if in_a & in_b == 0 {
+        if fixed.len() <= MOST {
+            fixed.sort_unstable();
+            for (k, &a) in fixed.iter().enumerate() {
+                for &b in &fixed[k + 1..] {
+                    if bits[a] & bits[b] == 0 {
                         let new = pairs.len();
                         found.push((node, *pairs.entry((a, b)).or_insert(new)));
                     }
                 }
             }
         }
-        if !budget.pay((within.len() * within.len()) as u64 / 2) {
+        let count = fixed.len();
+        fixed.drain(..).for_each(|class| bits[class] = 0);
+        if !budget.pay((count * count) as u64 / 2) {
             break;
         }
     }

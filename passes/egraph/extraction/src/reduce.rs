@@ -189,11 +189,12 @@ impl Work {
 
     /// The nodes left that need each class.
     fn users(&self) -> Lists {
-        Lists::inverse(self.classes, || {
-            let nodes = self.children.iter().enumerate();
-            let alive = nodes.filter(|(i, _)| self.alive[*i]);
-            Box::new(alive.map(|(i, children)| (i, &children[..])))
-        })
+        let nodes = self.children.iter().enumerate();
+        let alive = nodes.filter(|(i, _)| self.alive[*i]);
+        Lists::inverse(
+            self.classes,
+            alive.map(|(i, children)| (i, children.iter().copied())),
+        )
     }
 
     /// Removes what cannot be computed, needs its own class, or is not reached.
@@ -285,12 +286,11 @@ impl Work {
         let users = self.users();
         let mut is_root = vec![false; self.classes];
         self.roots.iter().for_each(|&root| is_root[root] = true);
+        // A root has nothing below it.
+        let leaf = |class: usize| is_root[class].then_some(&[][..]);
         let nodes = |class: usize| {
-            let alive = self.members[class].iter().filter(|&&i| self.alive[i]);
-            match is_root[class] {
-                true => vec![&[][..]],
-                false => alive.map(|&i| &self.children[i][..]).collect(),
-            }
+            let inner = leaf(class).is_none().then(|| self.below(class));
+            leaf(class).into_iter().chain(inner.into_iter().flatten())
         };
         let above = |class: usize| self.above(&users, class);
         let table = Table::new(
@@ -314,18 +314,21 @@ impl Work {
 
     fn table(&self, order: Vec<usize>, budget: &mut Budget) -> Option<Table> {
         let users = self.users();
-        let nodes = |class: usize| {
-            let alive = self.members[class].iter().filter(|&&i| self.alive[i]);
-            alive.map(|&i| &self.children[i][..]).collect()
-        };
+        let nodes = |class: usize| self.below(class);
         let above = |class: usize| self.above(&users, class);
         Table::new(self.classes, order, |_| true, nodes, above, budget)
     }
 
+    /// The children of each node of a class.
+    fn below(&self, class: usize) -> impl Iterator<Item = &[usize]> + Clone {
+        let alive = self.members[class].iter().filter(|&&i| self.alive[i]);
+        alive.map(|&i| &self.children[i][..])
+    }
+
     /// The classes of the nodes that need one.
-    fn above(&self, users: &Lists, class: usize) -> Vec<usize> {
+    fn above(&self, users: &Lists, class: usize) -> impl Iterator<Item = usize> {
         let users = users.of(class).iter();
-        users.map(|&i| self.class[i as usize]).collect()
+        users.map(|&i| self.class[i as usize])
     }
 
     fn dominated(&mut self, table: &Table) {
@@ -424,8 +427,10 @@ impl Work {
     fn edges(&self) -> Vec<Vec<usize>> {
         let of = |members: &Vec<usize>| {
             let alive = members.iter().filter(|&&i| self.alive[i]);
-            let all: Vec<usize> = alive.flat_map(|&i| self.children[i].clone()).collect();
-            sorted(&all)
+            let mut all: Vec<usize> = alive.flat_map(|&i| &self.children[i]).copied().collect();
+            all.sort_unstable();
+            all.dedup();
+            all
         };
         self.members.iter().map(of).collect()
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tir::Type;
+use tir_accel::machine::{EngineInfo, SpaceInfo};
 
 use super::traffic::{Fixed, Holder, Moved, bytes};
 use super::{Budget, Plan, Target};
@@ -44,6 +45,72 @@ pub fn hold(
     level: usize,
     (elem, budget): (Type, Budget),
 ) -> Option<Hold> {
+    let (space, tile) = held_tile(group, plan, operand, level)?;
+    let far = &group.operands[operand];
+    let (near, engine) = loaded(target, plan, operand)?;
+    let (elem, align) = (bytes(elem), near.align.max(1));
+    let fixed = Fixed::load(&tile, elem, far, engine, align);
+    let moved = Moved {
+        tile: &tile,
+        fixed: &fixed,
+        space: &space,
+        order: &plan.order,
+        level,
+        times: 1,
+        elem,
+        shape: &far.shape,
+        engine,
+        align,
+        depth: budget.depth,
+        slides: far.map.dims > 0,
+    }
+    .traffic();
+    Some(Hold {
+        level,
+        holder: Holder {
+            bytes: moved.near,
+            one: moved.one,
+            exposed: moved.cycles - moved.first,
+        },
+        load: moved.cycles,
+        first: moved.first,
+        starts: moved.starts,
+        tile,
+    })
+}
+
+/// The same as it lies in near memory that another nest computes it in: all of it is there, nothing loads it.
+pub(super) fn hold_near(
+    group: &Group,
+    target: &Target<'_>,
+    plan: &Plan,
+    operand: usize,
+) -> Option<Hold> {
+    loaded(target, plan, operand)?;
+    let (_, tile) = held_tile(group, plan, operand, 0)?;
+    Some(Hold {
+        level: 0,
+        holder: Holder::default(),
+        load: 0,
+        first: 0,
+        starts: 0,
+        tile: tile.joined_blocks().aligned(),
+    })
+}
+
+/// Where the tile of an operand lies, and what loads it.
+fn loaded<'t>(
+    target: &'t Target<'_>,
+    plan: &Plan,
+    operand: usize,
+) -> Option<(&'t SpaceInfo, &'t EngineInfo)> {
+    let near = target.info.space(plan.spaces[operand])?;
+    let engine = target.info.engine_between(target.far.name, near.name)?;
+    Some((near, engine))
+}
+
+/// The tile of an operand that stays inside of so many loops, and the space that it is a tile of.
+fn held_tile(group: &Group, plan: &Plan, operand: usize, level: usize) -> Option<(Space, Tile)> {
     let far = &group.operands[operand];
     let old = &plan.tiles[operand];
     let mut space: Space = (*plan.space).clone();
@@ -77,37 +144,7 @@ pub fn hold(
     if tile.dims != old.dims && inner.any(|inner| inner.inputs.contains(&operand)) {
         return None;
     }
-    let near = target.info.space(plan.spaces[operand])?;
-    let engine = target.info.engine_between(target.far.name, near.name)?;
-    let (elem, align) = (bytes(elem), near.align.max(1));
-    let fixed = Fixed::load(&tile, elem, far, engine, align);
-    let moved = Moved {
-        tile: &tile,
-        fixed: &fixed,
-        space: &space,
-        order: &plan.order,
-        level,
-        times: 1,
-        elem,
-        shape: &far.shape,
-        engine,
-        align,
-        depth: budget.depth,
-        slides: far.map.dims > 0,
-    }
-    .traffic();
-    Some(Hold {
-        level,
-        holder: Holder {
-            bytes: moved.near,
-            one: moved.one,
-            exposed: moved.cycles - moved.first,
-        },
-        load: moved.cycles,
-        first: moved.first,
-        starts: moved.starts,
-        tile,
-    })
+    Some((space, tile))
 }
 
 impl Plan {

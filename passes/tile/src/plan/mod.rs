@@ -50,6 +50,7 @@ pub use beyond::{adds_nothing, gives_zero};
 pub use blocks::Block;
 pub use blocks::{boxes, columns, rows, takes_any_rows};
 pub use cost::{Cost, Price};
+use hold::hold_near;
 pub use hold::{Hold, held, hold};
 use in_place::{Over, fits_in_place, written_over};
 use known::Ways;
@@ -504,7 +505,7 @@ pub fn stages(
     }
     // What is summed in parts lies in the tile of another stage from the first part on.
     plans.retain(|plan| plan.sums_in_place(group) || !plan.splits_reduction(group));
-    plans.retain_mut(|plan| reads_near(ir, group, target, budget, plan));
+    plans.retain_mut(|plan| reads_near(group, target, plan));
     let producer = group.into.as_ref().is_some_and(|slot| !slot.divided);
     plans.sort_by_key(|plan| {
         let parts = producer && plan.splits_reduction(group);
@@ -539,13 +540,7 @@ fn first_of_each(group: &Group, plans: Vec<Plan>) -> Vec<Plan> {
 
 /// Lets a stage read what lies in near memory as a whole; whether it can, and computes into a tile of another nest
 /// what it is to lie there.
-fn reads_near(
-    ir: &Ir,
-    group: &Group,
-    target: &Target<'_>,
-    budget: Budget,
-    plan: &mut Plan,
-) -> bool {
+fn reads_near(group: &Group, target: &Target<'_>, plan: &mut Plan) -> bool {
     for (i, operand) in group.operands.iter().enumerate() {
         if operand.near {
             // Whole blocks that lie beyond the range have nothing there.
@@ -554,12 +549,9 @@ fn reads_near(
             if read.any(|d| plan.space.is_ragged(*d)) {
                 return false;
             }
-            let elem = ir.ty(operand.source).elem();
-            let Some(mut whole) = hold(group, target, plan, i, 0, (elem, budget)) else {
+            let Some(whole) = hold_near(group, target, plan, i) else {
                 return false;
             };
-            whole.tile = whole.tile.joined_blocks().aligned();
-            whole.holder = Holder::default();
             plan.keep(i, whole);
             if plan.in_place == Some(Input::Operand(i)) {
                 plan.in_place = None;

@@ -138,10 +138,26 @@ impl<'s, 'a> State<'s, 'a> {
         }
     }
 
+    /// What has ended at a time when what has some numbers has.
+    fn ended(&self, known: Vec<usize>, time: u64) -> BTreeSet<usize> {
+        let (all, now) = (self.all, &self.now);
+        all.ended(
+            known,
+            now.keys(),
+            |number, start| self.is_behind(number, start, &now[&start], time),
+            // Not where the one has run again in this piece, and the other has not yet.
+            |before, start| {
+                let [before, start] = [before, start].map(|step| &all.steps[step]);
+                start.piece != self.piece || time <= before.time || time > start.time
+            },
+        )
+    }
+
     /// Goes past an op: says what is in flight no longer, and since when it was.
     fn step(&mut self, time: u64, op: OpId, say: &mut dyn FnMut(usize, Range<u64>)) {
         let all = self.all;
         if let Some(step) = all.at[time as usize] {
+            self.seen.remove(&step);
             self.here[all.steps[step].queue].push(step);
             if all.steps[step].work {
                 let since = self.now.get(&step).map_or(time + 1, |known| known.since);
@@ -156,16 +172,12 @@ impl<'s, 'a> State<'s, 'a> {
         let (now, tokens) = (&self.now, all.ir.operands(op).collect());
         let mut seen = std::mem::take(&mut self.seen);
         let waited = all.implied(tokens, &|step| now.contains_key(&step), &mut seen);
+        let ended = self.ended(waited, time);
         self.seen = seen;
-        let ends = |(start, known): (&usize, &Now)| {
-            let mut waited = waited.iter();
-            let ended = waited.any(|number| self.is_behind(*number, *start, known, time));
-            ended.then_some((*start, known.since))
-        };
-        let ended: Vec<(usize, u64)> = self.now.iter().filter_map(ends).collect();
-        for (start, since) in ended {
-            self.now.remove(&start);
-            say(start, since..time + 1);
+        for start in ended {
+            if let Some(known) = self.now.remove(&start) {
+                say(start, known.since..time + 1);
+            }
         }
     }
 
@@ -336,18 +348,20 @@ impl<'a> InFlight<'a> {
         for handed in handed {
             let own = self.number[&handed.token];
             let ways = handed.from.iter().map(|(from, token)| {
-                let flies = |step: usize| self.out[*from].contains_key(&step);
+                let out = &self.out[*from];
+                let flies = |step: usize| out.contains_key(&step);
                 let known = self.implied(vec![*token], &flies, &mut HashSet::default());
-                (*from, known)
+                let behind =
+                    |number: usize, start: usize| out[&start].binary_search(&number).is_ok();
+                (*from, self.ended(known, out.keys(), behind, |_, _| true))
             });
-            let ways: Vec<(usize, Vec<usize>)> = ways.collect();
+            let ways: Vec<(usize, BTreeSet<usize>)> = ways.collect();
             for (start, marks) in &mut into {
                 // On ways where it is not in flight nothing is asked.
-                let mut known = ways.iter().filter_map(|(from, implied)| {
-                    let marks = self.out[*from].get(start)?;
-                    Some(implied.iter().any(|m| marks.binary_search(m).is_ok()))
-                });
-                let behind = known.all(|behind| behind);
+                let mut asked = ways
+                    .iter()
+                    .filter(|(from, _)| self.out[*from].contains_key(start));
+                let behind = asked.all(|(_, ended)| ended.contains(start));
                 match (marks.binary_search(&own), behind) {
                     (Ok(place), false) => drop(marks.remove(place)),
                     (Err(place), true) => marks.insert(place, own),
@@ -356,6 +370,41 @@ impl<'a> InFlight<'a> {
             }
         }
         Cow::Owned(into)
+    }
+
+    /// The work in flight that has ended when what has some numbers has: what these certainly came behind, and what that waited for
+    /// in its own piece, if that is so of the last time that both ran.
+    fn ended<'n>(
+        &self,
+        mut known: Vec<usize>,
+        flying: impl Iterator<Item = &'n usize> + Clone,
+        is_behind: impl Fn(usize, usize) -> bool,
+        is_of_it: impl Fn(usize, usize) -> bool,
+    ) -> BTreeSet<usize> {
+        let mut ended = BTreeSet::new();
+        let mut at = 0;
+        while let Some(number) = known.get(at).copied() {
+            at += 1;
+            for start in flying.clone().copied() {
+                if ended.contains(&start) || !is_behind(number, start) {
+                    continue;
+                }
+                ended.insert(start);
+                let own = &self.steps[start];
+                let tokens = self.ir.operands(own.op);
+                let before = tokens.filter_map(|token| self.number.get(&token).copied());
+                let before = before.filter(|number| {
+                    let step = self.steps.get(*number);
+                    step.is_some_and(|step| step.piece == own.piece)
+                });
+                for number in before.filter(|number| is_of_it(*number, start)) {
+                    if !known.contains(&number) {
+                        known.push(number);
+                    }
+                }
+            }
+        }
+        ended
     }
 
     /// Goes through a piece: says what is in flight when, and gives what is so at its end.

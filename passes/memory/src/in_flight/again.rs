@@ -120,9 +120,7 @@ impl InFlight<'_> {
 impl State<'_, '_> {
     /// Whether what an op starts certainly comes behind work that is in flight at it.
     fn comes_behind(&self, time: u64, start: usize) -> bool {
-        let (all, Some(known)) = (self.all, self.now.get(&start)) else {
-            return true;
-        };
+        let all = self.all;
         let Some(user) = all.at[time as usize].map(|step| &all.steps[step]) else {
             return false;
         };
@@ -139,7 +137,6 @@ impl State<'_, '_> {
         }
         let flies = |step: usize| self.now.contains_key(&step);
         let implied = all.implied(tokens, &flies, &mut HashSet::default());
-        let mut implied = implied.into_iter();
-        implied.any(|number| self.is_behind(number, start, known, time))
+        self.ended(implied, time).contains(&start)
     }
 }

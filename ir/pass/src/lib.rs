@@ -27,7 +27,9 @@ pub use analysis::Analysis;
 pub use context::{PassCx, PassResult, at_least};
 pub use manager::PassManager;
 pub use memo::Memo;
-pub use options::{OptionInfo, OptionValue, PassOptions, option_text, read_option};
+pub use options::{
+    OptionInfo, OptionValue, PassOptions, no_less, one_of, option_text, read_option,
+};
 pub use pass::{Alias, AnyPass, Pass};
 pub use pipeline::{Element, Pipeline};
 pub use print::{IrPrint, When};

@@ -117,8 +117,32 @@ pub trait PassOptions: Default + Clone + Send + Sync + 'static {
     const OPTIONS: &'static [OptionInfo];
     /// Sets an option by the name of its field; `None` if there is no such option.
     fn set(&mut self, field: &str, text: &str) -> Option<Result<(), String>>;
+    /// Whether an option, by the name of its field, has a value that means something; else what is expected.
+    fn check(&self, field: &str) -> Result<(), String>;
     /// The texts of all options by the names of their fields.
     fn values(&self) -> Vec<(&'static str, String)>;
+}
+
+/// Of an option in [`pass!`](crate::pass!): its value is one of these.
+pub fn one_of(names: &'static [&'static str]) -> impl Fn(&String) -> Result<(), String> {
+    move |value| match names.contains(&value.as_str()) {
+        true => Ok(()),
+        false => {
+            let (last, others) = names.split_last().unwrap_or((&"", &[]));
+            match others.is_empty() {
+                true => Err(last.to_string()),
+                false => Err(format!("{} or {last}", others.join(", "))),
+            }
+        }
+    }
+}
+
+/// Of an option in [`pass!`](crate::pass!): its value is this number or a greater one.
+pub fn no_less<T: PartialOrd + std::fmt::Display>(least: T) -> impl Fn(&T) -> Result<(), String> {
+    move |value| match *value >= least {
+        true => Ok(()),
+        false => Err(format!("at least {least}")),
+    }
 }
 
 /// The options that are not at their default.
@@ -175,6 +199,9 @@ pub(crate) fn opening(close: char) -> char {
 /// assert_eq!(Tile::default().depth, 2);
 /// ```
 ///
+/// A check behind `=>` says which values mean something, as [`no_less`] and [`one_of`] do; others are refused where a
+/// pipeline is read: `pub depth: usize = 2 => no_less(1)`.
+///
 /// Without `on "…"` the pass runs on isolated ops of any name. Then implement
 /// [`Pass`](crate::Pass) or [`Alias`](crate::Alias).
 #[macro_export]
@@ -182,7 +209,7 @@ macro_rules! pass {
     (
         $(#[doc = $doc:literal])*
         $vis:vis struct $name:ident = $text:literal $(on $anchor:literal)? {
-            $($(#[doc = $fdoc:literal])* $fvis:vis $field:ident: $ty:ty = $default:expr),* $(,)?
+            $($(#[doc = $fdoc:literal])* $fvis:vis $field:ident: $ty:ty = $default:expr $(=> $check:expr)?),* $(,)?
         }
     ) => {
         $(#[doc = $doc])*
@@ -220,6 +247,13 @@ macro_rules! pass {
                     })*
                     _ => None,
                 }
+            }
+            #[allow(unused_variables)]
+            fn check(&self, field: &str) -> ::core::result::Result<(), ::std::string::String> {
+                $($(if field == stringify!($field) {
+                    return ($check)(&self.$field);
+                })?)*
+                Ok(())
             }
             fn values(&self) -> ::std::vec::Vec<(&'static str, ::std::string::String)> {
                 vec![$((stringify!($field), $crate::OptionValue::print(&self.$field))),*]

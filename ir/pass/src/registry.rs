@@ -34,6 +34,8 @@ fn with_options<P: PassOptions>(values: &[(String, String)]) -> Result<P, (usize
             Some(result) => result.map_err(|message| (i, message))?,
             None => return Err((i, "is not known".to_string())),
         }
+        let expects = |what| (i, format!("expects {what}, found '{value}'"));
+        pass.check(field).map_err(expects)?;
     }
     Ok(pass)
 }

@@ -1,6 +1,7 @@
 //! `winograd`: 3x3 convolutions by Winograd's filtering.
 
 use tir::interp::elements;
+use tir::pass::one_of;
 use tir::{
     At, Attr, Diagnostic, Failure, Ir, OpId, OpState, Pass, PassCx, PassResult, Ret, Type, Value,
     Work, pass,
@@ -20,7 +21,7 @@ pass! {
     /// `gain` says. Results differ by rounding, those of larger tiles by more; with `remarks` a remark names the bound.
     pub struct Winograd = "winograd" on "func.func" {
         /// Sides of tiles: `2`, `4`, `best` for the one of both with fewer cycles, or `none`, which does nothing.
-        pub tile: String = "best".to_string(),
+        pub tile: String = "best".to_string() => one_of(&["2", "4", "best", "none"]),
         /// Fewest channels, and fewest filters, of a convolution that is taken.
         pub min_channels: i64 = 16,
         /// How many hundredths of its cycles a convolution must take as it is; 0 takes all that are possible.

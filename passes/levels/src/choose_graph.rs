@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use tir::interp::to_attr;
-use tir::pass::{Memo, PassOptions};
+use tir::pass::{Memo, PassOptions, no_less, one_of};
 use tir::{
     At, Attr, Data, Diagnostic, Ir, Mapping, Op, OpId, Pass, PassCx, PassResult, Pipeline,
     TensorType, Traits, Type, Value, pass,
@@ -44,19 +44,19 @@ pass! {
     /// is run where layouts matter; of functions of few cycles its program is taken if it is no slower.
     pub struct ChooseGraph = "choose-graph" on "func.func" {
         /// How operators are fused: `fuse-graph`'s `partition`.
-        pub partition: String = "cost".to_string(),
+        pub partition: String = "cost".to_string() => one_of(&["cost", "greedy", "none", "random"]),
         /// Groups with several results: as `fuse-graph` finds them, or, if false, where they gain as much as a program has to.
         pub multi_output: bool = false,
         /// Multi-buffering depth that tile sizes leave room for: slots per loop buffer.
-        pub depth: i64 = 2,
+        pub depth: i64 = 2 => no_less(1),
         /// Stages of one loop nest at most.
-        pub max_stages: usize = 8,
+        pub max_stages: usize = 8 => no_less(1),
         /// Whether a tensor between two nests stays in near memory where that is no slower.
         pub resident: bool = true,
         /// Which tensors stay then: `cycles`, `bytes`, or `static`, as `tile` has it.
-        pub near_policy: String = "cycles".to_string(),
+        pub near_policy: String = "cycles".to_string() => one_of(&["cycles", "bytes", "static"]),
         /// Which products in groups `tile` may join: `all`, `exact`, or `none`.
-        pub join_groups: String = "all".to_string(),
+        pub join_groups: String = "all".to_string() => one_of(&["all", "exact", "none"]),
         /// Groups of several ops to choose from for each value.
         pub cuts: usize = 6,
         /// Maximum number of ops of a group that is extracted.

@@ -1,5 +1,6 @@
 //! The pipelines `to-tensor`, `to-loop`, `to-memref`, `to-accel`, and `to-native` beside it: each starts from any earlier level.
 
+use tir::pass::{no_less, one_of};
 use tir::{Alias, Op, PassOptions, Pipeline, pass};
 use tir_bufferize::Bufferize;
 use tir_convert::{FoldQdq, FuseElementwise, FuseGraph, GraphToTensor, JoinGroups, Winograd};
@@ -40,16 +41,16 @@ macro_rules! level {
                 /// integers with constant weights always (`join-groups`); `exact` of integers alone; `all` of floats
                 /// with constant weights always, too; or `none`. Of floats, an infinity or NaN in one group makes NaN of
                 /// those beside it.
-                pub join_groups: String = "best".to_string(),
+                pub join_groups: String = "best".to_string() => one_of(&["best", "exact", "all", "none"]),
                 /// Use Winograd's filtering where it pays (`winograd`), in tiles of `2`, `4`, or `best` for either; `none`
                 /// does nothing. Results differ by rounding.
-                pub winograd: String = "none".to_string(),
+                pub winograd: String = "none".to_string() => one_of(&["2", "4", "best", "none"]),
                 /// Order operators so that least memory is live at once (`reorder`), also where far memory holds what lives in the
                 /// order of the text.
                 pub reorder: bool = false,
                 /// Which tensors between two nests stay in near memory, of those that have a place there (`tile`): `cycles`,
                 /// where that is no slower; `bytes`, where fewer bytes move, tiles and nests being chosen so, too; `static`, as OnSRAM pins them.
-                pub near_policy: String = "cycles".to_string(),
+                pub near_policy: String = "cycles".to_string() => one_of(&["cycles", "bytes", "static"]),
                 /// Fuse operators; if false, each operator is its own group.
                 pub fuse: bool = true,
                 /// Fusion groups with several results wherever there can be such; if false, only where `choose-graph` finds them quicker.
@@ -67,9 +68,9 @@ level! {
     /// are lowered.
     ToTensor = "to-tensor" {
         /// Multi-buffering depth that nests are estimated with to choose a program (`choose-graph`).
-        pub depth: i64 = 2,
+        pub depth: i64 = 2 => no_less(1),
         /// Stages of one loop nest at most, where nests are estimated.
-        pub max_stages: usize = 8,
+        pub max_stages: usize = 8 => no_less(1),
         /// Whether a tensor between two nests may stay in near memory, where nests are estimated.
         pub resident: bool = true,
     }
@@ -79,9 +80,9 @@ level! {
     /// intrinsics.
     ToLoop = "to-loop" {
         /// Multi-buffering depth that tile sizes leave room for: slots per loop buffer.
-        pub depth: i64 = 2,
+        pub depth: i64 = 2 => no_less(1),
         /// Stages of one loop nest at most; one: every tensor between two nests goes to far memory.
-        pub max_stages: usize = 8,
+        pub max_stages: usize = 8 => no_less(1),
         /// Whether a tensor between two nests stays in near memory where that is no slower.
         pub resident: bool = true,
         /// Print so many candidates for the tiles of each loop nest, with their estimates.
@@ -92,9 +93,9 @@ level! {
     /// Lowers to memref level: buffers in the machine's memory spaces.
     ToMemref = "to-memref" {
         /// Multi-buffering depth that tile sizes leave room for: slots per loop buffer.
-        pub depth: i64 = 2,
+        pub depth: i64 = 2 => no_less(1),
         /// Stages of one loop nest at most; one: every tensor between two nests goes to far memory.
-        pub max_stages: usize = 8,
+        pub max_stages: usize = 8 => no_less(1),
         /// Whether a tensor between two nests stays in near memory where that is no slower.
         pub resident: bool = true,
         /// Print so many candidates for the tiles of each loop nest, with their estimates.
@@ -106,9 +107,9 @@ level! {
     /// offsets.
     ToAccel = "to-accel" {
         /// Multi-buffering depth to start from: slots per loop buffer.
-        pub depth: i64 = 2,
+        pub depth: i64 = 2 => no_less(1),
         /// Stages of one loop nest at most; one: every tensor between two nests goes to far memory.
-        pub max_stages: usize = 8,
+        pub max_stages: usize = 8 => no_less(1),
         /// Whether a tensor between two nests stays in near memory where that is no slower.
         pub resident: bool = true,
         /// Use ring buffers for sliding windows.
@@ -138,9 +139,9 @@ level! {
     /// Without one, whole tensors are computed one behind the other.
     ToNative = "to-native" {
         /// Multi-buffering depth that tile sizes leave room for: slots per loop buffer.
-        pub depth: i64 = 1,
+        pub depth: i64 = 1 => no_less(1),
         /// Stages of one loop nest at most; one: every tensor between two nests goes to far memory.
-        pub max_stages: usize = 8,
+        pub max_stages: usize = 8 => no_less(1),
         /// Whether a tensor between two nests stays in near memory where that is no slower.
         pub resident: bool = true,
         /// Print so many candidates for the tiles of each loop nest, with their estimates.

@@ -1,5 +1,6 @@
 //! The passes on functions.
 
+use tir::pass::one_of;
 use tir::{Diagnostic, Ir, Name, Pass, PassCx, PassResult, pass};
 use tir_accel::{AttachedMachine, MachineInfo};
 
@@ -66,7 +67,7 @@ pass! {
     /// Prints the interference graph of buffers by memory space.
     pub struct PrintInterference = "print-interference" on "func.func" {
         /// Output format: `text`, `dot` or `svg`.
-        pub format: String = "text".to_string(),
+        pub format: String = "text".to_string() => one_of(&["text", "dot", "svg"]),
     }
 }
 

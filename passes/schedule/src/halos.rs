@@ -6,7 +6,7 @@
 //! *Invariants.* Only transfers use the buffer. Those that read beyond its ends all fill with one constant what lies there, and
 //! the border is of that; those that write lie inside, so the border stays.
 
-use tir::pass::at_least;
+use tir::pass::{at_least, no_less};
 use tir::{
     At, Attr, Builder, DYNAMIC, Failure, Ir, Layout, MemRefType, OpId, Pass, PassCx, PassResult,
     Type, Value, pass,
@@ -29,7 +29,7 @@ pass! {
     /// no copy.
     pub struct StoreHalos = "store-halos" on "func.func" {
         /// Maximum growth of a buffer, in hundredths of its bytes.
-        pub growth: i64 = 100,
+        pub growth: i64 = 100 => no_less(0),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use tir::pass::at_least;
-use tir::remarks::{QUEUE_FULL, SPLIT_TRANSFER, UNUSED_SPACE, UNUSED_UNIT};
+use tir::pass::{at_least, no_less};
+use tir::remarks::{MEMORY, QUEUE_FULL, SPLIT_TRANSFER, UNUSED_SPACE, UNUSED_UNIT};
 use tir::{
     Diagnostic, Failure, Ir, MemRefType, OpId, OpRef, Pass, PassCx, PassResult, SymbolTable, pass,
 };
@@ -28,7 +28,7 @@ pass! {
     /// windows become ring buffers.
     pub struct MultiBuffer = "multi-buffer" on "func.func" {
         /// Multi-buffering depth: slots per loop buffer.
-        pub depth: i64 = 2,
+        pub depth: i64 = 2 => no_less(1),
         /// Use ring buffers for sliding windows.
         pub ring: bool = true,
         /// Let the first window of a ring's next sweep follow the last one of a sweep: rings have room for both.
@@ -52,7 +52,7 @@ pass! {
     /// Where the buffers do not fit, the largest one of the peak that has several slots gets one less.
     pub struct ScheduleTransfers = "schedule-transfers" on "func.func" {
         /// Multi-buffering depth to start from: slots per loop buffer.
-        pub depth: i64 = 2,
+        pub depth: i64 = 2 => no_less(1),
         /// Use ring buffers for sliding windows.
         pub ring: bool = true,
         /// Start the first loads of a loop nest in the nest before it, where memory suffices.
@@ -130,16 +130,16 @@ pass! {
         pub carry: bool = false,
         /// Bytes of a vector register: neighbours are computed at once (dialect vector), and what is reduced is carried.
         /// 0: elements one by one.
-        pub vector_bytes: i64 = 0,
+        pub vector_bytes: i64 = 0 => no_less(0),
         /// Number of vector registers, which blocks of results are held in.
-        pub registers: i64 = 32,
+        pub registers: i64 = 32 => no_less(0),
         /// Bytes of the smallest elements that vectors are loaded and stored of by masks: where a tile sticks out of its
         /// buffer, it is moved so, and rows shorter than a vector are one. 0: element by element, and by shorter vectors.
-        pub masked_bytes: i64 = 0,
+        pub masked_bytes: i64 = 0 => no_less(0),
         /// Take all three from the processor that the program is for, where its machine says that it is one.
         pub processor: bool = false,
         /// The innermost loop of a block's sums is written out if that takes at most so many steps of vectors; 0: never.
-        pub unroll: i64 = 128,
+        pub unroll: i64 = 128 => no_less(0),
     }
 }
 pass! {
@@ -164,7 +164,7 @@ pass! {
         /// Ops that a nest runs at least; smaller ones stay as they are.
         pub least: u64 = 4096,
         /// Nested loops are counted through together until there are so many iterations.
-        pub pieces: i64 = 64,
+        pub pieces: i64 = 64 => no_less(1),
     }
 }
 pass! {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tir::pass::{Memo, at_least};
+use tir::pass::{Memo, at_least, no_less, one_of};
 use tir::workload::Workload;
 use tir::{Attr, Diagnostic, Ir, Loc, Name, Pass, PassCx, PassOptions, PassResult, pass};
 use tir_accel::bounds::Bounds;
@@ -20,14 +20,14 @@ pass! {
     /// joins far memory with the units, tiles are cut for the space between, and once more from there.
     pub struct Tile = "tile" on "func.func" {
         /// Multi-buffering depth that tile sizes leave room for: slots per loop buffer.
-        pub depth: i64 = 2,
+        pub depth: i64 = 2 => no_less(1),
         /// Near memory to use in each space, in bytes; none: the size of the space.
         pub bytes: Option<i64> = None,
         /// Maximum number of tilings estimated per group.
         pub max_plans: usize = 4096,
         /// Stages of one loop nest at most: where that is quicker, what an operator reads of another one is
         /// computed tile by tile in near memory. One stage: every tensor between two nests goes to far memory.
-        pub max_stages: usize = 8,
+        pub max_stages: usize = 8 => no_less(1),
         /// Whether a tensor between two nests stays in near memory where that is no slower, for as long as it is
         /// read.
         pub resident: bool = true,
@@ -36,7 +36,7 @@ pass! {
         /// and nests are chosen so that few bytes move, too; `static`, those
         /// that are read and written most often for each nest that they are held, as OnSRAM pins them, whatever nests are
         /// with them, also between nests of one stage each.
-        pub near_policy: String = "cycles".to_string(),
+        pub near_policy: String = "cycles".to_string() => one_of(&["cycles", "bytes", "static"]),
         /// Maximum number of tilings estimated for the last stage of several. Twice as many in a row that bring nothing end the
         /// search, and half as many while nothing is quicker than stages apart.
         pub max_roots: usize = 48,
@@ -46,7 +46,7 @@ pass! {
         pub print_tiles: usize = 0,
         /// Which products in groups that are too narrow for a unit are products in fewer groups with zeros between what is
         /// one, where that is quicker: `all`, `exact` (of integers), or `none`. Of floats, an infinity or NaN in one group makes NaN of those that it is one with.
-        pub join_groups: String = "all".to_string(),
+        pub join_groups: String = "all".to_string() => one_of(&["all", "exact", "none"]),
         /// Report every operator that no unit computes with the nearest intrinsic and what
         /// differs; without, only contractions, what is not tiled at all, and what takes the thread longer than all of
         /// the function would take at least if units did it.
@@ -64,15 +64,15 @@ pass! {
     /// fit, there is no attribute, and a remark says so.
     pub struct EstimateCycles = "estimate-cycles" on "func.func" {
         /// As `tile` has it.
-        pub depth: i64 = 2,
+        pub depth: i64 = 2 => no_less(1),
         /// As `tile` has it.
-        pub max_stages: usize = 8,
+        pub max_stages: usize = 8 => no_less(1),
         /// As `tile` has it.
         pub resident: bool = true,
         /// As `tile` has it.
-        pub near_policy: String = "cycles".to_string(),
+        pub near_policy: String = "cycles".to_string() => one_of(&["cycles", "bytes", "static"]),
         /// As `tile` has it.
-        pub join_groups: String = "all".to_string(),
+        pub join_groups: String = "all".to_string() => one_of(&["all", "exact", "none"]),
         /// Print the estimate.
         pub print: bool = false,
     }

@@ -13,6 +13,7 @@ mod report;
 use std::collections::BTreeSet;
 
 use tir::data::Random;
+use tir::pass::one_of;
 use tir::{BlockId, Diagnostic, Ir, Pass, PassCx, PassResult, RegionId, pass};
 use tir_accel::{AttachedMachine, MachineInfo};
 use tir_graph::Fused;
@@ -32,7 +33,7 @@ pass! {
         /// Partitioning: `cost` minimizes the bytes moved between groups by local search from the
         /// greedy result; `greedy` fuses along post-dominators; `none` makes each operator its own
         /// group; `random` joins random groups (`seed`), to test what holds of all partitions.
-        pub partition: String = "cost".to_string(),
+        pub partition: String = "cost".to_string() => one_of(&["cost", "greedy", "none", "random"]),
         /// What decides about the partition `random`, with the name of the function.
         pub seed: u64 = 0,
         /// Allow groups with several results: values that are also used outside of the group, and

@@ -8,6 +8,7 @@
 #![allow(clippy::mutable_key_type)]
 
 mod analysis;
+mod clock;
 mod context;
 mod manager;
 mod memo;

@@ -18,7 +18,7 @@ pub struct Timing {
     /// Elapsed time: of a pass, summed over the ops it ran on; of a nest, as the clock on the wall
     /// says.
     pub wall: Duration,
-    /// Time of the processor.
+    /// Time of processors, on all threads that worked for it.
     pub cpu: Duration,
     /// Members in order, each with where it stands in the whole pipeline: positions from the
     /// outermost list inwards.

@@ -3,12 +3,14 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use cpu_time::ThreadTime;
 use tir_core::{At, Diagnostic, Ir, Loc, Name, OpId, verify, verify_local};
 
 use crate::analysis::{Analyses, Outer};
+use crate::clock::{Account, measure};
 use crate::context::{PassCx, PassResult, Surroundings};
 use crate::pass::AnyPass;
 use crate::pipeline::{Element, Pipeline};
@@ -401,15 +403,18 @@ impl<'a> Runner<'a> {
                 &mut out.report.prints,
             )
         };
-        let clock = settings.timing.then(|| (Instant::now(), ThreadTime::now()));
         let mut cx = PassCx::new(name, &self.shared, around, analyses);
-        let result = catch_unwind(AssertUnwindSafe(|| pass.run(ir, &mut cx)));
-        if let Some((wall, cpu)) = clock {
-            let (wall, cpu) = (wall.elapsed(), cpu.elapsed());
+        let mut run = || catch_unwind(AssertUnwindSafe(|| pass.run(ir, &mut cx)));
+        let result = if settings.timing {
+            let (start, account) = (Instant::now(), Account::default());
+            let result = measure(account.clone(), &mut run);
             let timing = out.report.timing.member(path, name);
-            timing.wall += wall;
-            timing.cpu += cpu;
-        }
+            timing.wall += start.elapsed();
+            timing.cpu += Duration::from_nanos(account.load(Ordering::Relaxed));
+            result
+        } else {
+            run()
+        };
         out.report.remarks.append(&mut cx.remarks);
         if !cx.counts.is_empty() {
             let counts = std::mem::take(&mut cx.counts);

@@ -66,6 +66,12 @@ impl<'a> Shared<'a> {
                 .stack_size(16 << 20);
             builder.build().ok()
         });
+        // What threads do for a pass whose time is measured counts for that pass.
+        let account = crate::clock::account();
+        let work = |item: T| match &account {
+            Some(account) => crate::clock::measure(account.clone(), || work(item)),
+            None => work(item),
+        };
         match pool {
             Some(pool) => pool.install(|| items.into_par_iter().map(work).collect()),
             None => items.into_iter().map(work).collect(),

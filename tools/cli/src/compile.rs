@@ -13,7 +13,7 @@ use tir_run::native::{Built, Files, LESSER_PROCESSOR};
 
 use crate::kept::Kept;
 use crate::progress::Progress;
-use crate::report;
+use crate::report::{self, Group};
 
 /// Input, machine and expected outputs.
 #[derive(clap::Args)]
@@ -60,6 +60,13 @@ pub(crate) struct Options {
     /// both: results differ by rounding.
     #[arg(long, value_name = "TILE", value_parser = ["2", "4", "best"])]
     winograd: Option<String>,
+    /// Which tensors between two layers stay in near memory, of those that fit: where that is no slower, where fewer bytes
+    /// move whatever it takes, or as OnSRAM pins them.
+    #[arg(long, value_name = "POLICY", default_value = "cycles", value_parser = ["cycles", "bytes", "static"])]
+    near_policy: String,
+    /// Print all remarks, not only the costliest.
+    #[arg(long)]
+    pub(crate) remarks: bool,
     /// Make remarks of these categories errors; see tir-opt --help.
     #[arg(long, value_name = "REMARK", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(tir::remarks::ALL))]
     fail_on: Vec<String>,
@@ -92,6 +99,9 @@ const NATIVE: [&str; 2] = ["graph", "native"];
 
 /// Most layers in the table at the end.
 const LAYERS: usize = 5;
+
+/// Most remarks at the end, unless all are asked for.
+const REMARKS: usize = 3;
 
 /// What came of a compilation.
 pub(crate) struct Compiled {
@@ -200,7 +210,12 @@ pub(crate) fn levels(
                 compiled
                     .memory
                     .extend(memory.into_iter().map(|d| d.message));
-                compiled.remarks.extend(said);
+                let earlier = compiled.remarks.len();
+                for remark in said {
+                    if !is_told(&remark, &compiled.remarks[..earlier]) {
+                        compiled.remarks.push(remark);
+                    }
+                }
             }
         }
         drop(progress);
@@ -289,7 +304,7 @@ pub(crate) fn levels(
         say(out, said);
         return Ok(compiled);
     }
-    let mut said = costliest(&compiled.remarks);
+    let mut said = costliest(options, &compiled.remarks);
     if let Some(built) = made {
         said += &format!("\n{}", library(&built, &dir, &stem)?);
     }
@@ -344,14 +359,35 @@ fn library(built: &Built, dir: &Path, stem: &str) -> Result<String, String> {
     Ok(said)
 }
 
-/// The remarks that cost most. Equal ones are one line.
-fn costliest(remarks: &[Diagnostic]) -> String {
-    const SHOWN: usize = 3;
+/// Whether an earlier level has said why no unit computes what stands in the place of a remark. Later levels find the parts of
+/// it that are left to the thread, and know less of the reason.
+fn is_told(remark: &Diagnostic, earlier: &[Diagnostic]) -> bool {
+    let same = |told: &Diagnostic| (told.category, told.loc) == (remark.category, remark.loc);
+    remark.category == Some(tir::remarks::NO_UNIT) && earlier.iter().any(same)
+}
+
+/// The remarks that cost most, or all of them. Those that say the same are one.
+fn costliest(options: &Options, remarks: &[Diagnostic]) -> String {
     if remarks.is_empty() {
         return String::new();
     }
-    let mut text = format!("\n  the costliest of {} remarks:\n", remarks.len());
-    for alike in report::ranked(remarks).iter().take(SHOWN) {
+    let all = remarks.len();
+    let (mut text, ranked) = match options.remarks {
+        true => {
+            let title = format!("\n  {all} remarks, the costliest first:\n");
+            (title, report::ranked(remarks, Group::Equal))
+        }
+        false => {
+            let title = format!("\n  the costliest of {all} remarks, see --remarks for all:\n");
+            (title, report::ranked(remarks, Group::Alike))
+        }
+    };
+    let shown = if options.remarks {
+        ranked.len()
+    } else {
+        REMARKS
+    };
+    for alike in ranked.iter().take(shown) {
         text += &alike.to_string();
     }
     text
@@ -398,6 +434,7 @@ fn flag(options: &Options, level: &str) -> String {
     if let Some(tile) = &options.winograd {
         flag += &format!(" winograd={tile}");
     }
+    flag += &format!(" near-policy={}", options.near_policy);
     if level == "accel" && (options.memory_report || options.report.is_some()) {
         flag += " memory-report=true";
     }

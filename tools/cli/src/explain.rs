@@ -6,7 +6,7 @@ use tir_run::timeline::{Buffer, Timeline};
 use tir_run::{LayerSummary, MachineSummary};
 
 use crate::compile::{self, Compiled};
-use crate::report;
+use crate::report::{self, Group};
 
 /// What is compiled, and the layer that is asked for.
 #[derive(clap::Args)]
@@ -33,14 +33,7 @@ pub(crate) fn explain(options: &Options) -> Result<String, String> {
     let found = named(&machine.layers, &options.layer)?;
     let mut text = String::new();
     for layer in found {
-        one(
-            &mut text,
-            layer,
-            machine,
-            timeline,
-            &compiled,
-            options.lines,
-        );
+        one(&mut text, layer, machine, timeline, &compiled, options);
     }
     Ok(text)
 }
@@ -94,8 +87,9 @@ fn one(
     machine: &MachineSummary,
     timeline: &Timeline,
     compiled: &Compiled,
-    lines: usize,
+    options: &Options,
 ) {
+    let lines = options.lines;
     let share = |cycles: u64| 100.0 * cycles as f64 / machine.cycles.max(1) as f64;
     let end = layer.start + layer.cycles;
     // Writing to a string does not fail.
@@ -139,7 +133,11 @@ fn one(
     }
     waits(text, layer, timeline, lines);
     buffers(text, layer, timeline, lines);
-    let about = report::ranked(&compiled.remarks);
+    let (group, shown) = match options.compile.remarks {
+        true => (Group::Equal, usize::MAX),
+        false => (Group::Alike, lines),
+    };
+    let about = report::ranked(&compiled.remarks, group);
     let mut about = about
         .iter()
         .filter(|alike| alike.places().iter().any(|place| layer.at.contains(place)))
@@ -147,7 +145,7 @@ fn one(
     if about.peek().is_some() {
         let _ = writeln!(text, "  remarks:");
     }
-    for alike in about.take(lines) {
+    for alike in about.take(shown) {
         let _ = write!(text, "  {alike}");
     }
     let _ = writeln!(text);

@@ -14,13 +14,27 @@ pub(crate) struct Alike<'a> {
     all: Vec<&'a Diagnostic>,
 }
 
+/// Which remarks are one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Group {
+    /// Those with the same message, whatever their notes say.
+    Alike,
+    /// Those with the same message and notes.
+    Equal,
+}
+
 /// Remarks by the cycles that they are about; those without a number behind, what is said most often first.
-pub(crate) fn ranked(remarks: &[Diagnostic]) -> Vec<Alike<'_>> {
+pub(crate) fn ranked(remarks: &[Diagnostic], group: Group) -> Vec<Alike<'_>> {
+    let notes = |a: &Diagnostic, b: &Diagnostic| {
+        let (a, b) = (a.notes.iter(), b.notes.iter());
+        a.map(|note| &note.message).eq(b.map(|note| &note.message))
+    };
     let mut alike: Vec<Alike<'_>> = Vec::new();
     for remark in remarks {
         let same = |known: &&mut Alike<'_>| {
             let first = known.all[0];
             (&first.message, first.category) == (&remark.message, remark.category)
+                && (group == Group::Alike || notes(first, remark))
         };
         match alike.iter_mut().find(same) {
             Some(known) => known.all.push(remark),
@@ -171,7 +185,7 @@ pub(crate) fn page(options: &Options, compiled: &Compiled) -> Result<String, Str
         shares,
         timeline,
         memory: compiled.memory.clone(),
-        remarks: ranked(&compiled.remarks)
+        remarks: ranked(&compiled.remarks, Group::Alike)
             .iter()
             .map(Alike::remark)
             .collect(),

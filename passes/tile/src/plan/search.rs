@@ -321,7 +321,11 @@ pub(super) fn divisions(
         return Some(Mismatch::new(6, "no tile of an operand is dense for it"));
     }
     let text =
-        |Excess { needed, free, .. }| format!("its tiles need {needed} bytes, {free} are free");
+        |Excess {
+             space,
+             needed,
+             free,
+         }| { format!("its tiles need {needed} bytes of \"{space}\", {free} are free") };
     least.filter(|_| !fits).map(|least| Mismatch {
         needed: Some(least.needed),
         ..Mismatch::new(7, text(least))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use tir::interp::{Kind, PlainMemory, View};
+use tir::interp::{GIVEN_ALIGN, Kind, PlainMemory, View};
 use tir::{
     Compiler, DYNAMIC, Data, Env, Failure, LowerToEval, MemRefType, Name, OpRef, Type, Value,
 };
@@ -103,7 +103,7 @@ fn new_global(env: &mut Env<'_>, name: Name, ty: &MemRefType) -> Result<View, Fa
             let data = tir::interp::constant(value, tensor)?;
             env.array_to_view(data.as_tensor()?, ty.space_name())
         }
-        None => env.alloc(kind(ty)?, &ty.shape, 64, ty.space_name()),
+        None => env.alloc(kind(ty)?, &ty.shape, GIVEN_ALIGN, ty.space_name()),
     }
 }
 

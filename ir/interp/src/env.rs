@@ -352,7 +352,8 @@ impl<'m> Env<'m> {
     /// A new buffer that holds a tensor.
     pub fn array_to_view(&mut self, array: &Array, space: Option<Name>) -> Result<View, Failure> {
         let shape: Vec<i64> = array.shape().iter().map(|&d| d as i64).collect();
-        let view = self.alloc(Kind::of_dtype(array.dtype()), &shape, 64, space)?;
+        let kind = Kind::of_dtype(array.dtype());
+        let view = self.alloc(kind, &shape, crate::GIVEN_ALIGN, space)?;
         self.write_view(&view, array.bytes())?;
         Ok(view)
     }

@@ -67,7 +67,7 @@ pub use interpreter::{Interpreter, evaluate_op, fold_by_evaluation, random_args}
 
 pub use kernel::{Combine, Input, Kernel, KernelSpec, Output};
 pub use lanes::elementwise;
-pub use memory::{Alloc, Memory, PlainMemory, Round, Site};
+pub use memory::{Alloc, GIVEN_ALIGN, Memory, PlainMemory, Round, Site};
 pub use ops::{CastOp, FloatCmp, FloatFn, FloatOp, IntCmp, IntFn, IntOp, ScalarOp, Trap};
 pub use scalar::{Kind, Scalar, dtype_of};
 pub use tir_data::{BufferId, Extents, StridedBox};

@@ -34,6 +34,9 @@ impl Site {
     }
 }
 
+/// Bytes that the places of arguments and constants are a multiple of, whatever their space asks for.
+pub const GIVEN_ALIGN: u64 = 64;
+
 /// What a new buffer shall be.
 #[derive(Clone, Debug)]
 pub struct Alloc {

@@ -7,6 +7,7 @@ mod banks;
 pub mod check_arguments;
 pub mod check_calls;
 pub mod check_plan;
+pub mod far;
 mod held;
 mod in_flight;
 pub mod liveness;

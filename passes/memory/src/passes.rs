@@ -4,6 +4,7 @@ use tir::pass::one_of;
 use tir::{Diagnostic, Ir, Name, Pass, PassCx, PassResult, pass};
 use tir_accel::{AttachedMachine, MachineInfo};
 
+use crate::far::too_full;
 use crate::liveness::{liveness, text, with_holes};
 use crate::order;
 use crate::plan_memory::{self, problem};
@@ -144,6 +145,9 @@ impl PlanMemory {
             say_report(ir, cx, info)?;
         }
         let plans = plan_memory::plans(ir, info).map_err(|e| vec![e.diagnostic(ir, info)])?;
+        if let Some(error) = too_full(ir, info, &plans.planned) {
+            return Err(vec![error]);
+        }
         if let Some(folder) = &self.problem {
             let written = texts(ir, info, &plans).write_for(ir, folder);
             cx.remark(written.map_err(|e| vec![e])?);

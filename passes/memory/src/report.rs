@@ -21,6 +21,7 @@ use tir_packing::{Algorithm, Options, Solution, solve};
 
 use moment::Moment;
 
+use crate::far::Given;
 use crate::liveness::{Buffer, liveness};
 use crate::plan_memory::problem;
 
@@ -48,7 +49,7 @@ pub struct Report {
     pub live: u64,
     /// Bytes that these take at the least as they are aligned.
     pub aligned: u64,
-    /// Bytes of arguments and constants, of far memory: from there nothing can go farther away.
+    /// Bytes of arguments and constants as they are aligned, of far memory: from there nothing can go farther away.
     pub given: Option<u64>,
     /// The buffers that live then, the largest first.
     pub holders: Vec<Holder>,
@@ -145,7 +146,8 @@ pub fn reports(ir: &Ir, machine: &MachineInfo) -> Result<Vec<Report>, Diagnostic
         if Some(space) == far {
             // There is no memory farther away.
             let found = full(ir, (space, capacity), &buffers, height)?;
-            let given = Some(given(ir, space));
+            let all = machine.far().map(|far| Given::of(ir, far).with(height));
+            let given = all.map(|all| all.saturating_sub(height));
             reports.extend(found.map(|found| Report { given, ..found }));
         } else {
             reports.extend(report(ir, (space, capacity), &buffers, height)?);
@@ -166,43 +168,6 @@ pub(crate) fn report(
     };
     found.changes = changes(ir, buffers, found.capacity, height)?;
     Ok(Some(found))
-}
-
-/// Bytes of a function's arguments in a space, and of the constants that it uses there.
-fn given(ir: &Ir, space: Name) -> u64 {
-    let entry = ir
-        .regions(ir.root())
-        .next()
-        .and_then(|region| ir.entry(region));
-    let args = entry.into_iter().flat_map(|block| ir.args(block));
-    let constant = |op: &OpId| {
-        let all = ir
-            .results(*op)
-            .next()
-            .map_or(Vec::new(), |v| origins(ir, v));
-        matches!(all[..], [Origin::Global(_)])
-    };
-    let mut seen: HashSet<Vec<Origin>> = HashSet::new();
-    let ops = ir.walk_ids().into_iter();
-    let constants = ops.filter(|op| ir.operands(*op).len() == 0 && constant(op));
-    let constants = constants.map(|op| ir.result(op, 0));
-    let constants = constants.filter(|value| seen.insert(origins(ir, *value)));
-    let here = |value: &Value| {
-        let ty = ir.ty(*value).get::<MemRefType>();
-        ty.is_some_and(|ty| ty.space_name().is_none_or(|named| named == space))
-    };
-    let bytes = |value: Value| {
-        let ty = ir.ty(value);
-        let bytes = ty
-            .elements()
-            .zip(ty.bytes())
-            .map(|(n, b)| n.saturating_mul(b));
-        bytes
-            .and_then(|bytes| u64::try_from(bytes).ok())
-            .unwrap_or(0)
-    };
-    let all = args.collect::<Vec<Value>>().into_iter().chain(constants);
-    all.filter(here).map(bytes).fold(0, u64::saturating_add)
 }
 
 /// The same without what would help.

@@ -9,6 +9,7 @@ use tir::{
 };
 use tir_accel::{AttachedMachine, MachineInfo, TargetProcessor};
 use tir_func::Func;
+use tir_memory::far::too_full;
 use tir_memory::plan_memory::plans_of;
 use tir_memory::unplanned::{Ordered, unplanned};
 use tir_packing::Effort;
@@ -300,6 +301,7 @@ passes! {
             texts: self.problem.is_some(),
         };
         let done = place.apply(ir, info).map_err(|e| vec![e.diagnostic(ir, info)])?;
+        too_full(ir, info, &done.planned).map_or(Ok(()), |error| Err(vec![error]))?;
         for p in &done.planned {
             cx.count(&format!("bytes of @{}", p.space), p.plan.height as usize);
         }

@@ -83,6 +83,12 @@ impl Report {
             let given = grouped(given);
             let _ = write!(out, ", beside {given} of arguments and constants");
         }
+        let all = self.given.map(|given| self.height.saturating_add(given));
+        if let Some(missing) = all.and_then(|all| all.checked_sub(self.capacity))
+            && missing > 0
+        {
+            let _ = write!(out, ", {} more than there are", grouped(missing));
+        }
         if self.height <= self.bound {
             out += ", no plan takes less\n";
         } else {

@@ -1,8 +1,9 @@
 //! What there is to say of groups: errors of what does not fit, remarks on what no unit computes and on what goes to
 //! far memory, candidates.
 
+use tir::interp::GIVEN_ALIGN;
 use tir::remarks::{FAR_TENSOR, NO_UNIT, SINGLE_NEST};
-use tir::{Diagnostic, Ir, Loc, OpId, TensorType, Type, Value};
+use tir::{DenseElements, Diagnostic, Ir, Loc, OpId, TensorType, Type, Value};
 use tir_arith::{CmpI, CmpIPredicate};
 use tir_loop::{For, If};
 use tir_tensor::Generic;
@@ -75,7 +76,8 @@ pub struct Tiled {
     pub joined: Vec<Diagnostic>,
 }
 
-/// An error for each value that is larger than far memory, before anything is planned for it.
+/// An error for each value that is larger than far memory, before anything is planned for it; else one if that does not hold
+/// the arguments and constants of a function together.
 pub(super) fn oversized(func: &Ir, target: &Target<'_>) -> Vec<Diagnostic> {
     let far = target.far;
     let too_large = |ty: Type| -> Option<String> {
@@ -105,7 +107,66 @@ pub(super) fn oversized(func: &Ir, target: &Target<'_>) -> Vec<Diagnostic> {
         let text = func.results(op).find_map(|value| too_large(func.ty(value)));
         errors.extend(text.map(|text| Diagnostic::error(text).at(func.loc(op))));
     }
+    if errors.is_empty() {
+        errors.extend(crowded(func, target));
+    }
     errors
+}
+
+/// Arguments and constants that an error names, the largest ones.
+const SHOWN: usize = 8;
+
+/// An error if far memory does not hold the arguments and constants of a function together, whatever becomes of the rest.
+/// Constants of one value need not lie there.
+fn crowded(func: &Ir, target: &Target<'_>) -> Option<Diagnostic> {
+    let far = target.far;
+    let align = i64::try_from(GIVEN_ALIGN).map_or(far.align, |least| far.align.max(least));
+    let bytes = |value: Value| -> Option<(i64, i64)> {
+        let tensor = func.ty(value).get::<TensorType>()?;
+        let size = i64::try_from(tensor.elem.bytes()?).ok()?;
+        let mut extents = tensor.shape.iter();
+        let bytes = extents.try_fold(size, |n, extent| n.checked_mul(*extent))?;
+        Some((bytes, (align - bytes.rem_euclid(align)) % align))
+    };
+    let name = |value: Value, other: &str| {
+        let hint = func.hint(value);
+        hint.map_or(other.to_string(), |name| format!("%{name}"))
+    };
+    let entries = func.regions(func.root()).filter_map(|r| func.entry(r));
+    let arguments = entries.flat_map(|block| func.args(block));
+    let arguments = arguments.map(|v| (v, name(v, "an argument"), func.loc(func.root())));
+    let mut seen = Vec::new();
+    let constants = func.walk_ids().into_iter().filter_map(|op| {
+        let value = func.results(op).next()?;
+        let attr = func.constant(value)?;
+        let several = attr.get::<DenseElements>().is_none_or(|e| !e.is_splat());
+        let new = several && func.ty(value).is::<TensorType>() && !seen.contains(&attr);
+        new.then(|| seen.push(attr))?;
+        Some((value, name(value, "a constant"), func.loc(op)))
+    });
+    let all = arguments.chain(constants);
+    let mut all: Vec<((i64, i64), String, Loc)> = all
+        .filter_map(|(value, name, loc)| Some((bytes(value)?, name, loc)))
+        .collect();
+    let sum = all.iter().fold(0i64, |sum, ((bytes, rest), ..)| {
+        sum.saturating_add(*bytes).saturating_add(*rest)
+    });
+    // Behind the last one, whichever that will be, nothing is aligned.
+    let rest = all.iter().map(|((_, rest), ..)| *rest).max();
+    let sum = sum - rest.unwrap_or(0);
+    if sum <= far.bytes {
+        return None;
+    }
+    all.sort_by_key(|(bytes, ..)| std::cmp::Reverse(*bytes));
+    let text = format!(
+        "arguments and constants do not fit \"{}\": {sum} bytes needed for them alone, {} available",
+        far.name, far.bytes
+    );
+    let error = Diagnostic::error(text).at(func.loc(func.root()));
+    let largest = all.iter().take(SHOWN);
+    Some(largest.fold(error, |error, ((bytes, _), name, loc)| {
+        error.note_at(*loc, format!("{bytes} bytes for {name}"))
+    }))
 }
 
 /// Groups of a level of memory that are in no section, if there are such beside others.

@@ -229,7 +229,15 @@ impl Verifier {
                     let optional = matches!(field.role, Role::OptionalAttribute(_));
                     let missing = !ir.attrs(op).iter().any(|(name, _)| *name == field.name);
                     if missing && !optional && field.default.is_none() {
-                        return Err(format!("needs attribute '{}' ({what})", field.name).into());
+                        let error = format!("needs attribute '{}' ({what})", field.name);
+                        let error = Diagnostic::error(error);
+                        // It may be there under another name.
+                        let strict = info.has(Traits::StrictAttributes);
+                        return Err(match declared(ir, op, info) {
+                            Err(other) if strict => error.note(other.message.clone()),
+                            _ => error,
+                        }
+                        .into());
                     }
                 }
                 Role::Result => {

@@ -321,10 +321,7 @@ impl Reading<'_> {
         if text.starts_with('f') && text.contains('E') && text.contains('M') {
             return Ok(Type::new(OpaqueType { text: text.into() }));
         }
-        let known = [
-            "index", "none", "f16", "bf16", "f32", "f64", "i1", "i8", "i16", "i32", "i64",
-        ];
-        let near = crate::error::nearest(text, known.into_iter());
+        let near = crate::error::type_meant(text);
         let help = near.map_or(String::new(), |n| format!("; did you mean `{n}`?"));
         Err(self.error(text, format!("there is no type `{text}`{help}")))
     }

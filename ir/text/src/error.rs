@@ -24,6 +24,31 @@ pub(crate) fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> O
     scored.min().map(|(_, name)| name)
 }
 
+/// The builtin type that a name which is none may mean: that of the same values in another language, or one that is spelled alike.
+pub(crate) fn type_meant(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "bool" => "i1",
+        "byte" | "char" | "int8" => "i8",
+        "short" | "int16" => "i16",
+        "int" | "int32" => "i32",
+        "long" | "int64" => "i64",
+        "uint8" => "ui8",
+        "uint16" => "ui16",
+        "uint32" => "ui32",
+        "uint64" => "ui64",
+        "half" | "float16" => "f16",
+        "bfloat" | "bfloat16" => "bf16",
+        "float" | "float32" => "f32",
+        "double" | "float64" => "f64",
+        _ => {
+            let known = [
+                "index", "none", "f16", "bf16", "f32", "f64", "i1", "i8", "i16", "i32", "i64",
+            ];
+            return nearest(name, known.into_iter());
+        }
+    })
+}
+
 /// Edit distance, with swaps of neighbours.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());

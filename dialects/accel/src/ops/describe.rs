@@ -127,8 +127,10 @@ impl Verify for Space {
         }
         if self.align & (self.align - 1) != 0 {
             let (align, below) = (self.align, 1i64 << self.align.ilog2());
+            let above = below.checked_mul(2);
+            let above = above.map_or(String::new(), |above| format!(" or {above}"));
             let text = format!(
-                "has align = {align}, expected a power of two, such as {below}, to which offsets are rounded up"
+                "has align = {align}, expected a power of two, such as {below}{above}, to which offsets are rounded up"
             );
             return Err(text.into());
         }

@@ -258,6 +258,9 @@ pub(crate) fn levels(
                 continue;
             }
         };
+        if let Some(error) = incomparable(&summary) {
+            return Err(error);
+        }
         let compared = summary.outputs.iter().filter_map(|o| o.compared.as_ref());
         let worst = compared
             .map(|c| c.max_abs_error)
@@ -313,6 +316,18 @@ pub(crate) fn levels(
     }
     say(out, said);
     Ok(compiled)
+}
+
+/// An error if an output is not of the type of what it is to be compared with: no level changes that.
+fn incomparable(summary: &Summary) -> Option<String> {
+    summary.outputs.iter().find_map(|output| {
+        let compared = output.compared.as_ref()?;
+        let (with, why) = (&compared.with, compared.incomparable.as_ref()?);
+        Some(format!(
+            "error: output {} cannot be compared with {with}: {why}\n",
+            output.output
+        ))
+    })
 }
 
 /// What was made before in a folder.

@@ -23,7 +23,7 @@ pub struct Options {
     #[arg(long, value_name = "K.npy")]
     pub input: Vec<PathBuf>,
     /// Use random values for arguments without --input; argument K is seeded with SEED + K.
-    #[arg(long, value_name = "SEED")]
+    #[arg(long, value_name = "SEED", value_parser = seed, allow_negative_numbers = true)]
     pub random: Option<u64>,
     /// Directory for the outputs.
     #[arg(long, value_name = "DIR")]
@@ -74,6 +74,12 @@ pub struct Options {
     /// Maximum size of the input in bytes.
     #[arg(long, value_name = "N", default_value_t = 1 << 30)]
     pub max_bytes: u64,
+}
+
+/// A seed of a command line.
+fn seed(text: &str) -> Result<u64, String> {
+    let expected = || format!("expected an integer from 0 to {}", u64::MAX);
+    text.parse().map_err(|_| expected())
 }
 
 /// A tolerance of a command line.

@@ -178,12 +178,16 @@ impl fmt::Display for Summary {
             .collect();
         if !compared.is_empty() {
             let Self { rtol, atol, .. } = self;
-            let largest = compared.iter().map(|c| c.max_abs_error).fold(0.0, f64::max);
+            let alike = compared.iter().filter(|c| c.incomparable.is_none());
+            let largest = alike.map(|c| c.max_abs_error).reduce(f64::max);
             let good = if self.ok { "agrees" } else { "DIFFERS" };
-            writeln!(
-                f,
-                "  {good} (rtol {rtol:e}, atol {atol:e}); largest error {largest:.2e}"
-            )?;
+            match largest {
+                Some(largest) => writeln!(
+                    f,
+                    "  {good} (rtol {rtol:e}, atol {atol:e}); largest error {largest:.2e}"
+                )?,
+                None => writeln!(f, "  {good}: of another type, no elements were compared")?,
+            }
         }
         if let Some(machine) = &self.machine {
             writeln!(f)?;

@@ -10,6 +10,7 @@ pub mod edit;
 pub mod expand_generic;
 mod fuse_loops;
 mod halos;
+mod idle;
 mod in_place;
 mod independent;
 pub mod index;

@@ -234,6 +234,9 @@ passes! {
         }
         cx.count("loops split among cores", cores);
         cx.count("loops split among units", units);
+        if cx.settings().remarks {
+            crate::idle::idle(ir, info).into_iter().for_each(|remark| say(cx, remark));
+        }
         Ok(())
     };
     MultiBuffer |self, ir, _cx, info| {

@@ -392,6 +392,7 @@ impl ToAccel {
                     false => 0,
                 },
                 problem: self.memory_problem.clone(),
+                memory_report: self.memory_report,
                 ..PlaceBuffers::default()
             });
             p.add(InsertTokens {

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use tir::pass::{at_least, no_less};
 use tir::remarks::{MEMORY, QUEUE_FULL, SPLIT_TRANSFER, UNUSED_SPACE, UNUSED_UNIT};
 use tir::{
-    Diagnostic, Failure, Ir, MemRefType, OpId, OpRef, Pass, PassCx, PassResult, SymbolTable, pass,
+    Diagnostic, Failure, Ir, MemRefType, OpId, OpRef, Pass, PassCx, PassResult, SymbolTable,
+    grouped, pass,
 };
 use tir_accel::{AttachedMachine, MachineInfo, TargetProcessor};
 use tir_func::Func;
@@ -95,6 +96,8 @@ pass! {
         pub problem: Option<String> = None,
         /// Print the plan: offsets, arena size, and the largest live set; and the cycles of the plans that were compared.
         pub print: bool = false,
+        /// Say of each space in which the plan that is taken is not the lowest one how many bytes more it has, and why.
+        pub memory_report: bool = false,
     }
 }
 pass! {
@@ -319,6 +322,16 @@ passes! {
         if let (Some(folder), Some(texts)) = (&self.problem, &done.texts) {
             cx.remark(texts.write_for(ir, folder).map_err(|e| vec![e])?);
         }
+        for (space, lowest, taken) in done.higher.iter().filter(|_| self.memory_report) {
+            let text = format!(
+                "@{space}: {} bytes are taken, {} more than the lowest plan has: buffers lie apart, so that no queue waits for bytes \
+                 that another one still uses (to-accel{{spare=false}} takes the lowest)",
+                grouped(*taken),
+                grouped(taken - lowest)
+            );
+            let said = Diagnostic::remark(text).category(MEMORY);
+            cx.remark(said.at(ir.loc(ir.root())));
+        }
         let saved = done.cycles.map_or(0, |c| c.lowest - c.taken);
         cx.count("cycles fewer by spare bytes", saved as usize);
         if self.print {
@@ -338,7 +351,7 @@ passes! {
             && let Ok(report) = dry_run(ir, None, info, self.limit)
         {
             let said = Diagnostic::remark(crate::moved::moved(&report));
-            cx.remark(said.category(tir::remarks::MEMORY).at(ir.loc(ir.root())));
+            cx.remark(said.category(MEMORY).at(ir.loc(ir.root())));
         }
         if cx.settings().remarks {
             unused(ir, info).into_iter().for_each(|remark| cx.remark(remark));

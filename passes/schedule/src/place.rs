@@ -47,6 +47,8 @@ pub struct Placed {
     pub too_long: bool,
     /// What was planned, if that is asked for.
     pub texts: Option<Texts>,
+    /// Each space in which the plan that was taken is not the lowest one, the bytes of the lowest, and those of the plan.
+    pub higher: Vec<(Name, u64, u64)>,
 }
 
 /// Cycles by plan.
@@ -83,13 +85,21 @@ impl Place {
             false => Ok(None),
         };
         let too_long = found.is_err();
+        let heights = lowest.planned.iter().map(|p| (p.space, p.plan.height));
+        let heights: Vec<(Name, u64)> = heights.collect();
         let (plans, cycles) = match found.ok().flatten() {
             Some((plans, cycles)) => (plans, Some(cycles)),
             None => (lowest, None),
         };
         let texts = self.texts.then(|| texts(ir, machine, &plans));
         plans.apply(ir, machine).map_err(NoPlan::Other)?;
+        let taken = plans.planned.iter().map(|planned| planned.plan.height);
+        let higher = heights.into_iter().zip(taken);
+        let higher = higher.filter(|((_, lowest), taken)| taken > lowest);
         Ok(Placed {
+            higher: higher
+                .map(|((space, lowest), taken)| (space, lowest, taken))
+                .collect(),
             planned: plans.planned,
             texts,
             cycles,

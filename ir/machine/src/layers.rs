@@ -6,7 +6,7 @@
 //! *Invariant.* Cycles, bytes and products of all layers, and of what is in none, add up to those
 //! of the run; spans may overlap, and they do where queues run ahead.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::fault::Site;
 use crate::machine::Machine;
@@ -22,9 +22,9 @@ pub struct LayerReport {
     pub start: u64,
     /// The cycle after the last of it.
     pub end: u64,
-    /// Held engines that do not write the first space: loads.
+    /// Held engines that write a space no nearer to the first one than what they read: loads.
     pub load: u64,
-    /// Held engines that write the first space: stores.
+    /// Held engines that write a space nearer to the first one, in the order of spaces, than what they read: stores.
     pub store: u64,
     /// Held units.
     pub unit: u64,
@@ -42,10 +42,13 @@ pub struct LayerReport {
     pub conflict: u64,
     /// Bytes that engines moved.
     pub bytes: u64,
+    /// Those of them that were moved from or to the first space.
+    pub far: u64,
     /// Multiply-adds on units.
     pub macs: u64,
-    /// Most bytes that live buffers of all spaces but the first held when work of it began.
-    pub peak: u64,
+    /// Bytes of each space but the first in which buffers lie that its work reads or writes, by name: each byte once,
+    /// however many buffers lie there one after the other.
+    pub near: BTreeMap<String, u64>,
     /// Bytes by cause, if the caller counts them.
     pub causes: Vec<CauseReport>,
 }
@@ -54,8 +57,25 @@ pub struct LayerReport {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Layers {
     reports: Vec<(Label, LayerReport)>,
+    /// The space, the first byte and the one behind the last of each buffer that the work of a report uses.
+    used: Vec<BTreeSet<(u32, u64, u64)>>,
     /// By label.
     at: Vec<Option<usize>>,
+}
+
+/// Bytes of each space in some ranges of bytes, which are sorted.
+fn covered(ranges: &BTreeSet<(u32, u64, u64)>) -> BTreeMap<u32, u64> {
+    let mut sums = BTreeMap::new();
+    let (mut space, mut end) = (0, 0);
+    for &(of, from, to) in ranges {
+        if of != space {
+            (space, end) = (of, 0);
+        }
+        let from = from.max(end);
+        *sums.entry(of).or_insert(0) += to.saturating_sub(from);
+        end = end.max(to);
+    }
+    sums
 }
 
 impl Layers {
@@ -76,12 +96,23 @@ impl Layers {
                 ..LayerReport::default()
             };
             self.reports.push((label, report));
+            self.used.push(BTreeSet::new());
             self.reports.len() - 1
         });
         let report = &mut self.reports[at].1;
         report.start = report.start.min(start);
         report.end = report.end.max(end);
         report
+    }
+}
+
+impl Layers {
+    /// Notes that the work of a layer uses some bytes of a space.
+    fn uses(&mut self, label: Label, range: (u32, u64, u64)) {
+        let at = self.at.get(label.0 as usize).copied().flatten();
+        if let Some(used) = at.and_then(|at| self.used.get_mut(at)) {
+            used.insert(range);
+        }
     }
 }
 
@@ -104,11 +135,9 @@ impl Machine<'_> {
             longer,
             ..
         } = times;
-        let near = self.buffers.live_bytes.iter().skip(1);
-        let near = near.fold(0, |all, n| u64::saturating_add(all, *n));
         let layer = self.layers.touch(label, begin, end);
         let busy = match self.queues[q].engine {
-            Some(engine) if engine.to == 0 => &mut layer.store,
+            Some(engine) if engine.to < engine.from => &mut layer.store,
             Some(_) => &mut layer.load,
             None => &mut layer.unit,
         };
@@ -125,9 +154,19 @@ impl Machine<'_> {
         layer.stall += ready - free;
         layer.conflict += (begin - ready).saturating_add(longer);
         layer.macs = layer.macs.saturating_add(work.macs);
-        layer.peak = layer.peak.max(near);
         if let Cost::Transfer { bytes, .. } = work.cost {
             layer.bytes = layer.bytes.saturating_add(bytes);
+            let engine = self.queues[q].engine;
+            if engine.is_some_and(|engine| engine.from == 0 || engine.to == 0) {
+                layer.far = layer.far.saturating_add(bytes);
+            }
+        }
+        for access in work.reads.iter().chain(work.writes) {
+            let buffer = self.buffers.get(access.buffer);
+            if buffer.space > 0 {
+                let end = buffer.address.saturating_add(buffer.bytes);
+                self.layers.uses(label, (buffer.space, buffer.address, end));
+            }
         }
     }
 
@@ -146,10 +185,17 @@ impl Machine<'_> {
     }
 
     pub(crate) fn layer_reports(&self) -> Vec<LayerReport> {
-        let reports = self.layers.reports.iter().map(|(label, report)| {
+        let spaces = &self.spec().spaces;
+        let reports = self.layers.reports.iter().zip(&self.layers.used);
+        let reports = reports.map(|((label, report), used)| {
             let name = self.labels[label.0 as usize].clone();
+            let near = covered(used).into_iter();
+            let near = near.filter_map(|(space, bytes)| {
+                Some((spaces.get(space as usize)?.name.clone(), bytes))
+            });
             LayerReport {
                 name,
+                near: near.collect(),
                 ..report.clone()
             }
         });

@@ -69,7 +69,6 @@ data.shares.forEach(([name, cycles], i) => {
 const atMost = queues => queues.reduce((sum, q) => sum + (q.rate || 0), 0);
 const peakMacs = atMost(summary.queues.filter(q => !q.engine && q.macs));
 const farMemory = atMost(summary.queues.filter(q => q.engine && q.far && q.busy));
-const bothWays = atMost(summary.queues.filter(q => q.engine && q.busy));
 const layers = summary.layers.map(l => {
   const compulsory = l.causes.compulsory || 0, useful = l.useful_macs || 0;
   const bound = Math.max(peakMacs ? useful / peakMacs : 0, farMemory ? compulsory / farMemory : 0);
@@ -85,7 +84,7 @@ const columns = [
   ["unit", l => l.unit], ["load", l => l.load], ["store", l => l.store], ["thread", l => l.thread], ["stalls", l => l.stall],
   ["bytes", l => l.bytes], ["beyond compulsory", l => l.extra],
   ["useful", l => l.macs ? l.useful / l.macs : -1, l => l.macs && l.useful ? (100 * l.useful / l.macs).toFixed(1) + " %" : ""],
-  ["share of the bound", l => l.share, l => l.share ? (100 * l.share).toFixed(1) + " %" : ""], ["peak bytes", l => l.peak],
+  ["share of the bound", l => l.share, l => l.share ? (100 * l.share).toFixed(1) + " %" : ""], ["near bytes", l => Math.max(0, ...Object.values(l.near)), l => Object.entries(l.near).map(([space, n]) => `${fmt(n)} ${esc(space)}`).join(", ")],
 ];
 let sorted = { by: 1, down: false };
 function showLayers() {
@@ -103,9 +102,9 @@ watchers.push(showLayers);
 
 // Roofline: logarithmic on both axes.
 function showRoofline() {
-  const dots = layers.filter(l => l.useful && l.bytes && l.cycles).map(l => ({ l, x: l.useful / l.bytes, y: l.useful / l.cycles }));
-  if (!dots.length || !peakMacs || !bothWays) { el("roofline").textContent = "No layer has multiply-adds on a unit."; return; }
-  const knee = peakMacs / bothWays, W = 1300, H = 340, M = 62, FOOT = 42;
+  const dots = layers.filter(l => l.useful && l.far && l.cycles).map(l => ({ l, x: l.useful / l.far, y: l.useful / l.cycles }));
+  if (!dots.length || !peakMacs || !farMemory) { el("roofline").textContent = "No layer has multiply-adds on a unit."; return; }
+  const knee = peakMacs / farMemory, W = 1300, H = 340, M = 62, FOOT = 42;
   const xs = [...dots.map(d => d.x), knee], ys = [...dots.map(d => d.y), peakMacs];
   const lo = v => Math.log10(Math.min(...v)) - .2, hi = v => Math.log10(Math.max(...v)) + .2;
   const [x0, x1, y0, y1] = [lo(xs), hi(xs), lo(ys), hi(ys)];
@@ -113,10 +112,10 @@ function showRoofline() {
   let svg = `<svg viewBox="0 0 ${W} ${H}" width="${W}" style="max-width:100%">`;
   for (let e = Math.ceil(x0); e <= x1; e++) svg += `<line class="axis" x1="${X(10 ** e)}" x2="${X(10 ** e)}" y1="10" y2="${H - FOOT}"/><text x="${X(10 ** e)}" y="${H - FOOT + 15}" text-anchor="middle">${10 ** e}</text>`;
   for (let e = Math.ceil(y0); e <= y1; e++) svg += `<line class="axis" x1="${M}" x2="${W - 10}" y1="${Y(10 ** e)}" y2="${Y(10 ** e)}"/><text x="${M - 6}" y="${Y(10 ** e) + 4}" text-anchor="end">${10 ** e}</text>`;
-  svg += `<text x="${(M + W) / 2}" y="${H - 8}" text-anchor="middle">useful multiply-adds for each byte that is moved</text>`;
+  svg += `<text x="${(M + W) / 2}" y="${H - 8}" text-anchor="middle">useful multiply-adds for each byte moved from or to ${esc(summary.spaces[0].name)}</text>`;
   svg += `<text transform="translate(14 ${(H - FOOT) / 2}) rotate(-90)" text-anchor="middle">useful multiply-adds a cycle</text>`;
   const left = 10 ** x0;
-  svg += `<polyline class="roof" points="${X(left)},${Y(Math.max(left * bothWays, 10 ** y0))} ${X(knee)},${Y(peakMacs)} ${W - 10},${Y(peakMacs)}"/>`;
+  svg += `<polyline class="roof" points="${X(left)},${Y(Math.max(left * farMemory, 10 ** y0))} ${X(knee)},${Y(peakMacs)} ${W - 10},${Y(peakMacs)}"/>`;
   svg += dots.map((d, i) => `<circle cx="${X(d.x)}" cy="${Y(d.y)}" r="${4 + 14 * Math.sqrt(d.l.cycles / total)}" data-i="${i}" class="${isChosen(d.l.name) ? "chosen" : ""}"/>`).join("");
   // The longest layers by name, unless one stands there.
   const named = [];

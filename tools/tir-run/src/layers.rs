@@ -20,9 +20,9 @@ pub struct LayerSummary {
     pub start: u64,
     /// From there to the end of the last of it; spans of layers overlap where queues run ahead.
     pub cycles: u64,
-    /// Engines that load were busy.
+    /// Engines that load were busy: those that move away from far memory.
     pub load: u64,
-    /// Engines that store were busy.
+    /// Engines that store were busy: those that move towards far memory.
     pub store: u64,
     /// Units were busy.
     pub unit: u64,
@@ -38,6 +38,8 @@ pub struct LayerSummary {
     pub stall: u64,
     /// Bytes moved.
     pub bytes: u64,
+    /// Bytes moved from or to far memory.
+    pub far: u64,
     /// Bytes moved by cause.
     pub causes: BTreeMap<String, u64>,
     /// Multiply-adds on units, padding included.
@@ -45,8 +47,8 @@ pub struct LayerSummary {
     /// Useful multiply-adds, if the program carries its workload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub useful_macs: Option<u64>,
-    /// Most bytes of live buffers outside of far memory when work of it began.
-    pub peak: u64,
+    /// Bytes of each near space that its buffers lie in, by name: each byte once.
+    pub near: BTreeMap<String, u64>,
 }
 
 /// Most characters of a name in a table.
@@ -116,10 +118,11 @@ impl LayerSummary {
                 queue_full: r.queue_full,
                 stall: r.stall,
                 bytes: r.bytes,
+                far: r.far,
                 causes,
                 macs: r.macs,
                 useful_macs: layer.and_then(|layer| layer.macs),
-                peak: r.peak,
+                near: r.near.clone(),
             }
         };
         // What computes for another one ends before it; it may begin behind that, whose constants may be loaded early.
@@ -137,7 +140,7 @@ impl LayerSummary {
         let width = width.max().unwrap_or(0).clamp(5, WIDEST);
         writeln!(
             f,
-            "\n  {:width$} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} {:>12} {:>12} {:>7} {:>11}",
+            "\n  {:width$} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} {:>12} {:>12} {:>7}  {}",
             "layer",
             "from",
             "cycles",
@@ -150,7 +153,7 @@ impl LayerSummary {
             "bytes",
             "compulsory",
             "useful",
-            "peak"
+            "near bytes"
         )?;
         for l in layers {
             let name = tail(&l.name, width);
@@ -175,9 +178,14 @@ impl LayerSummary {
             for n in numbers {
                 write!(f, " {:>11}", grouped(n))?;
             }
-            let (bytes, compulsory, peak) =
-                (grouped(l.bytes), grouped(compulsory), grouped(l.peak));
-            writeln!(f, " {bytes:>12} {compulsory:>12} {useful:>7} {peak:>11}")?;
+            let near = l
+                .near
+                .iter()
+                .map(|(space, n)| format!("{} {space}", grouped(*n)));
+            let near = near.collect::<Vec<_>>().join(", ");
+            let (bytes, compulsory) = (grouped(l.bytes), grouped(compulsory));
+            let line = format!(" {bytes:>12} {compulsory:>12} {useful:>7}  {near}");
+            writeln!(f, "{}", line.trim_end())?;
         }
         Ok(())
     }

@@ -36,9 +36,9 @@ pub struct Row {
 pub enum Kind {
     /// The program thread.
     Thread,
-    /// An engine that does not write the first space.
+    /// An engine that moves away from the first space, by the order of spaces.
     Load,
-    /// An engine that writes the first space.
+    /// An engine that moves towards it.
     Store,
     /// A unit.
     Unit,
@@ -113,14 +113,14 @@ impl Timeline {
     /// The timeline of a machine that kept its events.
     pub(crate) fn of(machine: &Machine<'_>) -> Self {
         let spec = machine.spec();
-        let store = |to: &str| spec.spaces.first().is_some_and(|far| far.name == to);
+        let place = |name: &str| spec.spaces.iter().position(|space| space.name == name);
         let mut rows = vec![Row {
             name: "thread".to_string(),
             kind: Kind::Thread,
         }];
         rows.extend(spec.engines.iter().map(|engine| Row {
             name: engine.name.clone(),
-            kind: if store(&engine.to) {
+            kind: if place(&engine.to) < place(&engine.from) {
                 Kind::Store
             } else {
                 Kind::Load

@@ -92,8 +92,9 @@ fn report() -> Report {
             stall: 4_817,
             conflict: 0,
             bytes: 72_064,
+            far: 72_064,
             macs: 1_179_648,
-            peak: 29_312,
+            near: [("spm".to_string(), 29_312)].into(),
             causes: vec![
                 cause("compulsory", "dram", "spm", 39_296, 19),
                 cause("compulsory", "spm", "dram", 30_000, 15),

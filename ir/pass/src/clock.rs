@@ -58,29 +58,3 @@ impl Drop for Running {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Keeps the processor busy for a time.
-    fn work(millis: u64) {
-        let start = ThreadTime::now();
-        while start.elapsed() < Duration::from_millis(millis) {
-            std::hint::black_box(0);
-        }
-    }
-
-    #[test]
-    fn what_a_thread_does_for_another_account_counts_there_alone() {
-        let (outer, inner) = (Account::default(), Account::default());
-        measure(outer.clone(), || {
-            work(20);
-            measure(inner.clone(), || work(60));
-        });
-        let millis = |account: &Account| account.load(Ordering::Relaxed) / 1_000_000;
-        assert!((20..50).contains(&millis(&outer)), "{}", millis(&outer));
-        assert!(millis(&inner) >= 60, "{}", millis(&inner));
-        assert!(account().is_none());
-    }
-}

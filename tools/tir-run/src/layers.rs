@@ -140,7 +140,7 @@ impl LayerSummary {
         let width = width.max().unwrap_or(0).clamp(5, WIDEST);
         writeln!(
             f,
-            "\n  {:width$} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} {:>12} {:>12} {:>7}  {}",
+            "\n  {:width$} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} {:>12} {:>12} {:>7}  near bytes",
             "layer",
             "from",
             "cycles",
@@ -152,8 +152,7 @@ impl LayerSummary {
             "stalls",
             "bytes",
             "compulsory",
-            "useful",
-            "near bytes"
+            "useful"
         )?;
         for l in layers {
             let name = tail(&l.name, width);

@@ -374,7 +374,7 @@ fn library(built: &Built, dir: &Path, stem: &str) -> Result<String, String> {
     Ok(said)
 }
 
-/// Whether a remark of an earlier level tells why no unit computes what stands in the place of a remark. Later levels find the parts of
+/// Whether a remark of an earlier level gives the reason why no unit computes what stands at this place. Later levels find the parts of
 /// it that are left to the thread, and know less of the reason.
 fn is_told(remark: &Diagnostic, earlier: &[Diagnostic]) -> bool {
     let same = |told: &Diagnostic| (told.category, told.loc) == (remark.category, remark.loc);

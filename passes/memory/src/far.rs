@@ -1,4 +1,4 @@
-//! Whether far memory holds what a function has there: its arguments and constants, beside the buffers that are planned.
+//! What lies in memory beside the buffers that are planned: constants, and the arguments and constants of far memory.
 
 use std::collections::HashSet;
 
@@ -79,6 +79,15 @@ impl Given {
         }
     }
 
+    /// Bytes that the constants take together, at most.
+    fn constants(&self) -> u64 {
+        let align = self.align.max(GIVEN_ALIGN);
+        let constants = self.each[self.arguments..].iter();
+        constants.fold(0, |sum: u64, (_, bytes, _)| {
+            sum.saturating_add(bytes.checked_next_multiple_of(align).unwrap_or(u64::MAX))
+        })
+    }
+
     /// Bytes of all and of one allocation of so many bytes: they lie one behind another, in the order in which the program comes
     /// to them, each at a multiple of the alignment.
     pub(crate) fn with(&self, height: u64) -> u64 {
@@ -98,6 +107,16 @@ impl Given {
             end = next(end, align).saturating_add(*bytes);
         }
         end
+    }
+}
+
+/// What is left of a space for the buffers of a function: all but the constants that lie in near memory. What else the far one holds
+/// is another question ([`too_full`]).
+pub fn room(ir: &Ir, machine: &MachineInfo, space: &SpaceInfo) -> u64 {
+    let all = u64::try_from(space.bytes).unwrap_or(0);
+    match machine.far().is_some_and(|far| far.name == space.name) {
+        true => all,
+        false => all.saturating_sub(Given::of(ir, space).constants()),
     }
 }
 

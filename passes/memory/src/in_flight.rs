@@ -23,7 +23,7 @@ use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use tir::{AttrValue, Ir, Name, Op, OpId, Sym, Traits, Value};
 use tir_accel::{Acquire, DmaStart, DmaWait, MachineInfo, Mark};
 
-use crate::pieces::Piece;
+use crate::pieces::{Piece, reached};
 
 /// The most facts that pieces hand on; with more, what is in flight stays so to the end.
 const FACTS: usize = 1 << 20;
@@ -61,6 +61,8 @@ pub(crate) struct InFlight<'a> {
     out: Vec<Flying>,
     /// By such a piece: those that it hands tokens to.
     takers: Vec<Vec<usize>>,
+    /// Which pieces control may come to.
+    reached: Vec<bool>,
     follow: bool,
 }
 
@@ -285,6 +287,7 @@ impl<'a> InFlight<'a> {
             into: vec![Flying::new(); pieces.len()],
             out: vec![Flying::new(); pieces.len()],
             takers,
+            reached: reached(pieces),
             follow: true,
         };
         if !all.solve() {
@@ -299,7 +302,9 @@ impl<'a> InFlight<'a> {
     /// Whether it came to an end with as many facts as there may be.
     fn solve(&mut self) -> bool {
         let mut facts = 0;
-        let mut work: BTreeSet<usize> = (0..self.pieces.len()).collect();
+        let mut work: BTreeSet<usize> = (0..self.pieces.len())
+            .filter(|at| self.reached[*at])
+            .collect();
         while let Some(at) = work.pop_first() {
             if self.pieces[at].next.is_empty() {
                 continue;
@@ -458,6 +463,7 @@ impl<'a> InFlight<'a> {
             return BTreeSet::new();
         }
         let ends = (0..self.pieces.len()).filter(|at| self.pieces[*at].next.is_empty());
+        let ends = ends.filter(|at| self.reached[*at]);
         let left = ends.flat_map(|at| self.pass(at, &mut |_, _| ()));
         left.map(|(start, _)| self.steps[start].op).collect()
     }

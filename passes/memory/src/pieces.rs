@@ -41,6 +41,18 @@ pub(crate) fn pieces(ir: &Ir) -> Vec<Piece> {
     all.pieces
 }
 
+/// Whether control may come to each of the pieces of a function.
+pub(crate) fn reached(pieces: &[Piece]) -> Vec<bool> {
+    let mut reached = vec![false; pieces.len()];
+    let mut work: Vec<usize> = (0..pieces.len().min(1)).collect();
+    while let Some(at) = work.pop() {
+        if !std::mem::replace(&mut reached[at], true) {
+            work.extend(&pieces[at].next);
+        }
+    }
+    reached
+}
+
 fn is_token(ty: Type) -> bool {
     ty == tir_accel::token()
 }
@@ -92,14 +104,15 @@ impl Pieces<'_> {
     /// The pieces of an op with regions behind a piece; gives the one behind the op.
     fn holder(&mut self, op: OpId, from: usize) -> usize {
         let head = self.piece();
-        let before = from;
-        self.pieces[from].next.push(head);
+        let (before, trips) = (from, trip_count(self.ir, op));
+        if trips.is_none_or(|trips| trips > 0) {
+            self.pieces[from].next.push(head);
+        }
         self.pieces[head].ops.push((self.now, op));
         self.now += 1;
         let regions: Vec<RegionId> = self.ir.regions(op).collect();
         let regions: Vec<_> = regions.into_iter().map(|r| self.region(r)).collect();
         let behind = self.piece();
-        let trips = trip_count(self.ir, op);
         for edge in region_edges(self.ir, op, &is_token) {
             let region = |point| match point {
                 RegionPoint::Region(index) => regions.get(index).and_then(Option::as_ref),

@@ -11,6 +11,7 @@ use tir_memref::{Alloc, Dealloc, View};
 use tir_packing::{Buffer as Packed, DoesNotFit, Effort, Plan, Problem, apart, plan_with};
 
 use crate::banks::conflicts;
+use crate::far::room;
 use crate::liveness::{Buffer, Spaces, liveness, timeline, with_holes};
 
 /// What was planned for a space.
@@ -50,7 +51,14 @@ impl NoPlan {
                 let text = format!(
                     "the buffers of \"{space}\" do not fit: {needed} bytes needed, {capacity} available"
                 );
-                let error = Diagnostic::error(text).at(ir.loc(ir.root()));
+                let mut error = Diagnostic::error(text).at(ir.loc(ir.root()));
+                let all = machine.space(*space).map_or(0, |space| space.bytes);
+                let constants = u64::try_from(all).map_or(0, |all| all.saturating_sub(capacity));
+                if constants > 0 {
+                    error = error.note(format!(
+                        "constants in it take {constants} of its {all} bytes"
+                    ));
+                }
                 let why = with_holes(ir, machine).and_then(|spaces| {
                     let buffers = spaces.get(space).map_or(&[][..], Vec::as_slice);
                     crate::report::report(ir, (*space, capacity), buffers, needed)
@@ -164,7 +172,7 @@ fn planned_space(
         NoPlan::Other(format!("has buffers in \"{space}\", which the machine has not").into())
     })?;
     let problem = problem(buffers).map_err(NoPlan::Other)?;
-    let capacity = u64::try_from(info.bytes).unwrap_or(0);
+    let capacity = room(ir, machine, info);
     let plan = plan_with(&problem, capacity, effort).map_err(|report| {
         let peak = &problem.largest_live_set().members;
         let holders = peak.iter().map(|i| buffers[*i].op).collect();
@@ -174,7 +182,13 @@ fn planned_space(
             holders,
         }
     })?;
-    Ok(fewer_conflicts(ir, buffers, &problem, info, plan))
+    Ok(fewer_conflicts(
+        ir,
+        buffers,
+        &problem,
+        (info, capacity),
+        plan,
+    ))
 }
 
 /// A plan with fewer conflicts in the banks of a space, where these are counted and there is room for one.
@@ -182,14 +196,13 @@ fn fewer_conflicts(
     ir: &Ir,
     buffers: &[Buffer],
     problem: &Problem,
-    space: &SpaceInfo,
+    (space, capacity): (&SpaceInfo, u64),
     plan: Plan,
 ) -> Plan {
     if space.ports == 0 || space.banks < 2 {
         return plan;
     }
-    let bytes = |n: i64| u64::try_from(n).unwrap_or(0);
-    let (capacity, bank) = (bytes(space.bytes), bytes(space.bytes / space.banks).max(1));
+    let bank = u64::try_from(space.bytes / space.banks).map_or(1, |bytes| bytes.max(1));
     let conflicts = conflicts(ir, buffers, space.ports);
     apart(problem, &plan, capacity, bank, &conflicts)
 }

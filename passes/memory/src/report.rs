@@ -21,7 +21,7 @@ use tir_packing::{Algorithm, Options, Solution, solve};
 
 use moment::Moment;
 
-use crate::far::Given;
+use crate::far::{Given, room};
 use crate::liveness::{Buffer, liveness};
 use crate::plan_memory::problem;
 
@@ -135,13 +135,12 @@ pub fn reports(ir: &Ir, machine: &MachineInfo) -> Result<Vec<Report>, Diagnostic
         .into_iter()
         .partition(|(space, _)| Some(*space) == far);
     for (space, buffers) in spaces.into_iter().chain(last) {
-        let capacity = machine.space(space).map(|s| s.bytes);
+        let capacity = machine.space(space).map(|s| room(ir, machine, s));
         let capacity = capacity.ok_or_else(|| {
             Diagnostic::error(format!(
                 "has buffers in \"{space}\", which the machine has not"
             ))
         })?;
-        let capacity = u64::try_from(capacity).unwrap_or(0);
         let height = planned(&buffers)?.plan.height;
         if Some(space) == far {
             // There is no memory farther away.

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use tir::{Ir, Name, OpId};
 use tir_accel::MachineInfo;
 use tir_machine::{Step, Touch};
+use tir_memory::far::room;
 use tir_memory::liveness::{Buffer, timeline};
 use tir_memory::plan_memory::{NoPlan, Planned, Plans, plans, problem};
 use tir_memory::problem_file::{Texts, texts};
@@ -131,7 +132,7 @@ impl Place {
             if fewest <= free {
                 break;
             }
-            let Some(next) = apart(machine, lowest, &costs) else {
+            let Some(next) = apart(ir, machine, lowest, &costs) else {
                 break;
             };
             let cycles = self.cycles(ir, machine, &next).unwrap_or(u64::MAX);
@@ -215,13 +216,13 @@ impl Place {
 }
 
 /// Plans in which pairs that cost something are apart; `None` if these are the given ones.
-fn apart(machine: &MachineInfo, lowest: &Plans, costs: &[Reuse]) -> Option<Plans> {
+fn apart(ir: &Ir, machine: &MachineInfo, lowest: &Plans, costs: &[Reuse]) -> Option<Plans> {
     let mut next = lowest.clone();
     let mut changed = false;
     for ((planned, buffers), costs) in next.planned.iter_mut().zip(next.spaces.values()).zip(costs)
     {
         let space = machine.space(planned.space)?;
-        let capacity = u64::try_from(space.bytes).ok()?;
+        let capacity = room(ir, machine, space);
         let problem = problem(buffers).ok()?;
         let plan: Plan = apart_in_time(&problem, &planned.plan, capacity, costs);
         changed |= plan.offsets != planned.plan.offsets;

@@ -2,14 +2,15 @@
 //!
 //! A buffer that a loop allocates has one place for all iterations. Work of an earlier iteration may go on at its allocation if
 //! all that uses the buffer from there on comes behind that work: the thread once it has waited, work that waits for it by a token or by its
-//! queue. Work that is started anew ends this, as a queue does one after the other.
+//! queue. Where the same op has started more since, that has to have ended: what uses the new buffer need not wait for that, if it
+//! is on another part of it.
 
 use std::collections::BTreeSet;
 
 use rustc_hash::FxHashSet as HashSet;
 use tir::{OpId, Value};
 
-use super::{InFlight, State};
+use super::{InFlight, Now, State};
 use crate::liveness::Lists;
 
 /// A use of a buffer that nothing orders behind work of an earlier iteration on the same buffer.
@@ -79,7 +80,6 @@ impl InFlight<'_> {
                 state.step(*time, *op, &mut |_, _| ());
                 goes.retain(|start| state.now.contains_key(&start));
                 if let Some(step) = self.at[*time as usize].filter(|at| self.steps[*at].work) {
-                    goes.retain(|start| start != step);
                     let own = suspects.iter().filter(|(_, start)| *start == step);
                     goes.on.extend(own);
                 }
@@ -137,6 +137,13 @@ impl State<'_, '_> {
         }
         let flies = |step: usize| self.now.contains_key(&step);
         let implied = all.implied(tokens, &flies, &mut HashSet::default());
-        self.ended(implied, time).contains(&start)
+        // Of work that was started again in the piece the earlier one, too.
+        let earlier = Now {
+            since: time,
+            started: None,
+        };
+        let mut numbers = implied.iter();
+        numbers.any(|number| self.is_behind(*number, start, &earlier, time))
+            || self.ended(implied, time).contains(&start)
     }
 }

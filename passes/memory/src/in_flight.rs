@@ -26,7 +26,7 @@ use tir_accel::{Acquire, DmaStart, DmaWait, MachineInfo, Mark};
 use crate::pieces::{Piece, reached};
 
 /// The most facts that pieces hand on; with more, what is in flight stays so to the end.
-const FACTS: usize = 1 << 20;
+const FACTS: usize = 1 << 23;
 
 /// Work in flight, by its number, and the marks that certainly came behind it, rising.
 type Flying = BTreeMap<usize, Vec<usize>>;
@@ -382,30 +382,32 @@ impl<'a> InFlight<'a> {
     fn ended<'n>(
         &self,
         mut known: Vec<usize>,
-        flying: impl Iterator<Item = &'n usize> + Clone,
+        flying: impl Iterator<Item = &'n usize>,
         is_behind: impl Fn(usize, usize) -> bool,
         is_of_it: impl Fn(usize, usize) -> bool,
     ) -> BTreeSet<usize> {
-        let mut ended = BTreeSet::new();
-        let mut at = 0;
+        // Starts and marks say something of their queue alone.
+        let mut left: Vec<Vec<usize>> = vec![Vec::new(); self.queues];
+        flying.for_each(|start| left[self.steps[*start].queue].push(*start));
+        let mut seen: HashSet<usize> = known.iter().copied().collect();
+        let (mut ended, mut at) = (BTreeSet::new(), 0);
         while let Some(number) = known.get(at).copied() {
             at += 1;
-            for start in flying.clone().copied() {
-                if ended.contains(&start) || !is_behind(number, start) {
-                    continue;
-                }
-                ended.insert(start);
-                let own = &self.steps[start];
-                let tokens = self.ir.operands(own.op);
-                let before = tokens.filter_map(|token| self.number.get(&token).copied());
-                let before = before.filter(|number| {
-                    let step = self.steps.get(*number);
-                    step.is_some_and(|step| step.piece == own.piece)
-                });
-                for number in before.filter(|number| is_of_it(*number, start)) {
-                    if !known.contains(&number) {
-                        known.push(number);
-                    }
+            let queue = self.steps.get(number).map(|step| step.queue);
+            let queues = queue.map_or(0..self.queues, |queue| queue..queue + 1);
+            for left in &mut left[queues] {
+                let new = left.extract_if(.., |start| is_behind(number, *start));
+                for start in new {
+                    ended.insert(start);
+                    let own = &self.steps[start];
+                    let tokens = self.ir.operands(own.op);
+                    let before = tokens.filter_map(|token| self.number.get(&token).copied());
+                    let before = before.filter(|number| {
+                        let step = self.steps.get(*number);
+                        step.is_some_and(|step| step.piece == own.piece)
+                    });
+                    let before = before.filter(|number| is_of_it(*number, start));
+                    known.extend(before.filter(|number| seen.insert(*number)));
                 }
             }
         }

@@ -1,14 +1,14 @@
 //! The control-flow graph of a function, with nested regions laid flat.
 //!
 //! A *piece* is a run of ops without a branch or a region between them; an op with regions is a piece alone, through which control comes again
-//! before a region runs another time. *Times* count the ops in the order of the text. Ways that a number of iterations rules out are none:
+//! before a region runs another time. It is one op among others if nothing in its regions has to do with buffers or tokens. *Times* count the ops in the order of the text. Ways that a number of iterations rules out are none:
 //! past a loop that certainly runs, into one that does not, and round one that runs once. Control that goes past a loop does not come by its op,
 //! so that nothing of an iteration seems to.
 
 use std::collections::HashMap;
 
 use tir::interfaces::{RegionPoint, region_edges, successor_edges, trip_count};
-use tir::{BlockId, Ir, OpId, RegionId, Type, Value};
+use tir::{BlockId, Ir, MemRefType, OpId, RegionId, Type, Value};
 
 /// Ops without a branch or a region between them.
 #[derive(Default)]
@@ -78,11 +78,11 @@ impl Pieces<'_> {
         for block in &blocks {
             let mut current = starts[block];
             for op in ir.ops_in(*block) {
-                if ir.regions(op).len() > 0 {
+                if ir.regions(op).len() > 0 && !self.is_plain(op) {
                     current = self.holder(op, current);
                 } else {
                     self.pieces[current].ops.push((self.now, op));
-                    self.now += 1;
+                    self.now += 1 + ir.walk_below(op).len() as u64;
                 }
             }
             let last = ir.last(*block).into_iter();
@@ -99,6 +99,17 @@ impl Pieces<'_> {
             }
         }
         Some((*starts.get(blocks.first()?)?, exits))
+    }
+
+    /// Whether nothing in an op's regions has to do with buffers or tokens, as in the body of what a unit computes.
+    fn is_plain(&self, op: OpId) -> bool {
+        let ir = self.ir;
+        let matters = |value: Value| {
+            let ty = ir.ty(value);
+            ty.is::<MemRefType>() || is_token(ty)
+        };
+        let mut inner = ir.walk_below(op).into_iter();
+        inner.all(|op| !ir.operands(op).chain(ir.results(op)).any(matters))
     }
 
     /// The pieces of an op with regions behind a piece; gives the one behind the op.

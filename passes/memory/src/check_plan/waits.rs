@@ -157,7 +157,7 @@ pub(super) fn too_early(
 }
 
 /// The starts and marks that tokens may be of, by what is handed on from region to region and from block to block.
-fn tokens(ir: &Ir, ops: &[OpId]) -> HashMap<Value, BTreeSet<OpId>> {
+fn tokens(ir: &Ir, machine: &MachineInfo, ops: &[OpId]) -> HashMap<Value, BTreeSet<OpId>> {
     let is_token = |ty: Type| ty == token();
     let (mut out, mut pairs) = (HashMap::new(), Vec::new());
     for op in ops {
@@ -169,7 +169,11 @@ fn tokens(ir: &Ir, ops: &[OpId]) -> HashMap<Value, BTreeSet<OpId>> {
         for (_, values) in successor_edges(ir, *op, &is_token) {
             pairs.extend(values);
         }
+        let own = queue(ir, machine, *op).is_some() || ir.is::<Mark>(*op);
         for result in ir.results(*op).filter(|v| is_token(ir.ty(*v))) {
+            // Others may hand on what they take, as a selection does.
+            let taken = ir.operands(*op).filter(|v| !own && is_token(ir.ty(*v)));
+            pairs.extend(taken.map(|token| (token, result)));
             out.insert(result, BTreeSet::from([*op]));
         }
     }
@@ -199,7 +203,7 @@ struct Waits<'a> {
 impl<'a> Waits<'a> {
     fn of(checker: &Checker<'_>, machine: &MachineInfo, ops: &'a [OpId]) -> Self {
         let ir = checker.ir;
-        let of = tokens(ir, ops);
+        let of = tokens(ir, machine, ops);
         let mut numbers: HashMap<OpId, u32> = HashMap::new();
         for op in ops {
             let used = ir.operands(*op).filter(|v| ir.ty(*v) == token());

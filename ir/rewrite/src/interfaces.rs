@@ -131,18 +131,6 @@ pub struct RegionEdge {
     pub values: Vec<(Value, Value)>,
 }
 
-impl RegionEdge {
-    /// Whether control may take it at an op whose region runs so many times ([`trip_count`]).
-    pub fn is_taken(&self, trips: i64) -> bool {
-        match (self.from, self.to) {
-            (RegionPoint::Parent, RegionPoint::Parent) => trips <= 0,
-            (RegionPoint::Parent, RegionPoint::Region(_)) => trips > 0,
-            (RegionPoint::Region(_), RegionPoint::Region(_)) => trips > 1,
-            (RegionPoint::Region(_), RegionPoint::Parent) => true,
-        }
-    }
-}
-
 /// How control flows between an op and its regions: what a record implements (MLIR's
 /// `RegionBranchOpInterface`).
 pub trait RegionBranchLike: Op {
@@ -207,6 +195,21 @@ pub fn region_edges(ir: &Ir, op: OpId, track: &dyn Fn(Type) -> bool) -> Vec<Regi
                 values: pairs.collect(),
             });
         }
+    }
+    edges
+}
+
+/// The same, without the ways that the number of iterations of a loop of one region rules out ([`trip_count`]): past a loop that runs, into
+/// one that does not, and round one that runs once.
+pub fn taken_edges(ir: &Ir, op: OpId, track: &dyn Fn(Type) -> bool) -> Vec<RegionEdge> {
+    let mut edges = region_edges(ir, op, track);
+    if let Some(trips) = trip_count(ir, op).filter(|_| ir.regions(op).len() == 1) {
+        edges.retain(|edge| match (edge.from, edge.to) {
+            (RegionPoint::Parent, RegionPoint::Parent) => trips <= 0,
+            (RegionPoint::Parent, RegionPoint::Region(_)) => trips > 0,
+            (RegionPoint::Region(_), RegionPoint::Region(_)) => trips > 1,
+            (RegionPoint::Region(_), RegionPoint::Parent) => true,
+        });
     }
     edges
 }

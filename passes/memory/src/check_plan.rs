@@ -29,7 +29,7 @@ mod waits;
 use std::collections::{BTreeSet, HashMap};
 
 use tir::interfaces::{
-    RegionEdge, RegionPoint, overwritten, region_edges, successor_edges, trip_count,
+    RegionEdge, RegionPoint, overwritten, region_edges, successor_edges, taken_edges,
 };
 use tir::{Access, Diagnostic, Effect, Ir, MemRefType, OpId, Traits, Type, Value};
 use tir_accel::MachineInfo;
@@ -188,9 +188,8 @@ fn behind(ir: &Ir, op: OpId, out: &mut Vec<OpId>) {
 
 /// What runs when control is at a point of an op with regions.
 fn leave(ir: &Ir, op: OpId, from: RegionPoint, out: &mut Vec<OpId>) {
-    let trips = trip_count(ir, op);
-    for edge in region_edges(ir, op, &|_| false) {
-        if edge.from != from || trips.is_some_and(|trips| !edge.is_taken(trips)) {
+    for edge in taken_edges(ir, op, &|_| false) {
+        if edge.from != from {
             continue;
         }
         match edge.to {

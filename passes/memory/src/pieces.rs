@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use tir::interfaces::{RegionPoint, region_edges, successor_edges, trip_count};
+use tir::interfaces::{RegionEdge, RegionPoint, successor_edges, taken_edges};
 use tir::{BlockId, Ir, MemRefType, OpId, RegionId, Type, Value};
 
 /// Ops without a branch or a region between them.
@@ -115,8 +115,10 @@ impl Pieces<'_> {
     /// The pieces of an op with regions behind a piece; gives the one behind the op.
     fn holder(&mut self, op: OpId, from: usize) -> usize {
         let head = self.piece();
-        let (before, trips) = (from, trip_count(self.ir, op));
-        if trips.is_none_or(|trips| trips > 0) {
+        let (before, edges) = (from, taken_edges(self.ir, op, &is_token));
+        let enters =
+            |edge: &RegionEdge| edge.from == RegionPoint::Parent && edge.to != RegionPoint::Parent;
+        if edges.iter().any(enters) {
             self.pieces[from].next.push(head);
         }
         self.pieces[head].ops.push((self.now, op));
@@ -124,7 +126,7 @@ impl Pieces<'_> {
         let regions: Vec<RegionId> = self.ir.regions(op).collect();
         let regions: Vec<_> = regions.into_iter().map(|r| self.region(r)).collect();
         let behind = self.piece();
-        for edge in region_edges(self.ir, op, &is_token) {
+        for edge in edges {
             let region = |point| match point {
                 RegionPoint::Region(index) => regions.get(index).and_then(Option::as_ref),
                 RegionPoint::Parent => None,
@@ -139,9 +141,6 @@ impl Pieces<'_> {
                 },
             };
             let around = [edge.from, edge.to] == [RegionPoint::Parent; 2];
-            if trips.is_some_and(|trips| !edge.is_taken(trips)) {
-                continue;
-            }
             let from = match edge.from {
                 // Control that comes from an iteration goes behind the op by the region's own edge.
                 RegionPoint::Parent if around => vec![before],

@@ -449,10 +449,10 @@ pub fn text(planned: &[Planned]) -> String {
     let mut out = String::new();
     for p in planned {
         let bound = &p.plan.lower_bound;
-        let exact = if p.plan.is_optimal() {
-            "optimal"
-        } else {
-            "not known to be optimal"
+        let exact = match p.plan.is_optimal() {
+            true if p.plan.height > bound.bytes => "optimal: proved that no plan takes less",
+            true => "optimal",
+            false => "not known to be optimal",
         };
         out += &format!(
             "@{}: {} bytes by {}, largest live set {} bytes ({exact})\n",

@@ -290,12 +290,24 @@ impl<'a> Waits<'a> {
     }
 
     fn run(&self, checker: &Checker<'_>) -> BTreeSet<TooEarly> {
-        let mut states: HashMap<u32, Flying> = HashMap::from([(0, Flying::new())]);
-        let mut work = BTreeSet::from([0]);
+        let states = self.flow((0, Flying::new()), &|_| true);
+        let mut out = self.rounds(checker, &states);
+        out.extend(self.found(checker, states));
+        out
+    }
+
+    /// What flies at the begin of each stretch, given what does at that of a first one, on ways that may be gone.
+    fn flow(
+        &self,
+        (first, flying): (u32, Flying),
+        goes: &dyn Fn(u32) -> bool,
+    ) -> HashMap<u32, Flying> {
+        let mut states = HashMap::from([(first, flying)]);
+        let mut work = BTreeSet::from([first]);
         while let Some(first) = work.pop_first() {
             let stretch = &self.stretches[&first];
             let state = self.behind(stretch, &states[&first]);
-            for one in &stretch.next {
+            for one in stretch.next.iter().filter(|next| goes(**next)) {
                 let new = match states.get_mut(one) {
                     Some(known) => join(known, &state),
                     None => {
@@ -308,7 +320,12 @@ impl<'a> Waits<'a> {
                 }
             }
         }
-        let mut out = self.rounds(checker, &states);
+        states
+    }
+
+    /// What is used too early, given what flies at the begin of stretches.
+    fn found(&self, checker: &Checker<'_>, states: HashMap<u32, Flying>) -> BTreeSet<TooEarly> {
+        let mut out = BTreeSet::new();
         for (first, mut state) in states {
             for op in &self.stretches[&first].steps {
                 self.clashes(checker, *op, &state, &mut out);

@@ -1,9 +1,6 @@
 //! Random programs of the accel level: buffers of two near memories, views, branches, loops, buffers that loops hand on,
-//! asynchronous transfers and calls, and what waits for them.
-//!
-//! They are right as they are written: nothing is read that was not written before, and each conflict with work that may
-//! still run is behind a wait for it, by the thread or by the queue that does it. The unplanned program shows that: the
-//! machine finds no fault in it.
+//! asynchronous transfers and calls, and what waits for them. They are right as they are written, and the machine finds no fault in the unplanned program: nothing is read that was not
+//! written before, and each conflict with work that may still run is behind a wait for it, by the thread or by its queue.
 
 use std::fmt::Write;
 
@@ -336,8 +333,7 @@ impl Program {
         }
     }
 
-    /// A block in braces: one that certainly runs, or perhaps not at all. What waits in one that runs end has ended behind it, so that a
-    /// plan may use those bytes from there on: they are not overwritten at the end of the block.
+    /// A block in braces, which runs or perhaps not. What it waits for if it runs is not overwritten behind it: others may be there.
     fn block(&mut self, depth: usize, iv: Option<&str>, runs: bool) {
         let (before, alive) = (self.pending.clone(), self.alive.clone());
         let tokens = self.tokens.len();
@@ -352,20 +348,18 @@ impl Program {
         let inside = self.tokens.iter_mut().skip(tokens);
         inside.for_each(|(.., after)| after.clear());
         self.depth = depth - 1;
-        let running = self.pending.clone().into_iter();
-        let running: Vec<Pending> = running.filter(|p| !before.contains(p)).collect();
+        let mut running = self.pending.clone();
+        running.retain(|p| !before.contains(p));
         let after = std::mem::replace(&mut self.pending, before);
         self.alive = alive;
         if runs {
             self.pending.retain(|p| after.contains(p));
-            let (pending, buffers) = (&self.pending, &self.buffers);
-            let goes_on = |buffer: usize| pending.iter().any(|p| p.buffer == buffer);
-            self.ending
-                .retain(|b| buffers[*b].depth != depth - 1 || goes_on(*b));
+            let goes_on = |b: &usize| self.pending.iter().any(|p| p.buffer == *b);
+            let is_own = |b: &usize| self.buffers[*b].depth == self.depth;
+            self.ending.retain(|b| !is_own(b) || goes_on(b));
         }
-        for (buffer, full) in self.buffers.iter_mut().zip(full) {
-            buffer.full = full;
-        }
+        let buffers = self.buffers.iter_mut().zip(full);
+        buffers.for_each(|(buffer, full)| buffer.full = full);
         self.line("}");
         for queue in ["load", "store", "fill", "drain"] {
             let all: Vec<&Pending> = running.iter().filter(|p| p.queue == queue).collect();

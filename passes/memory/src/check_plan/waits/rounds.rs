@@ -59,35 +59,9 @@ impl Waits<'_> {
         let Some(round) = round.filter(|round| !round.is_empty()) else {
             return;
         };
-        let mut second = HashMap::from([(entry, round)]);
-        let mut work = BTreeSet::from([entry]);
-        while let Some(first) = work.pop_first() {
-            let stretch = &self.stretches[&first];
-            let end = self.behind(stretch, &second[&first]);
-            for next in stretch
-                .next
-                .iter()
-                .filter(|next| **next != entry && body.contains(*next))
-            {
-                let new = match second.get_mut(next) {
-                    Some(known) => join(known, &end),
-                    None => {
-                        second.insert(*next, end.clone());
-                        true
-                    }
-                };
-                if new {
-                    work.insert(*next);
-                }
-            }
-        }
-        let mut found = BTreeSet::new();
-        for (first, mut state) in second {
-            for op in &self.stretches[&first].steps {
-                self.clashes(checker, *op, &state, &mut found);
-                self.steps[*op as usize].run(*op, &mut state);
-            }
-        }
+        let goes = |next: u32| next != entry && body.contains(&next);
+        let second = self.flow((entry, round), &goes);
+        let mut found = self.found(checker, second);
         found.retain(|one| runs_each_time(ir, around, one.user));
         out.extend(found);
     }

@@ -23,8 +23,9 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// Those of a function in a space.
-    pub(crate) fn of(ir: &Ir, space: &SpaceInfo) -> Self {
+    /// Those of a function in a space; what names none lies in the far one.
+    pub(crate) fn of(ir: &Ir, machine: &MachineInfo, space: &SpaceInfo) -> Self {
+        let is_far = machine.far().is_some_and(|far| far.name == space.name);
         let entry = ir
             .regions(ir.root())
             .next()
@@ -45,7 +46,7 @@ impl Given {
         let constants = constants.filter(|(value, _)| seen.insert(origins(ir, *value)));
         let here = |value: Value| {
             let ty = ir.ty(value).get::<MemRefType>();
-            ty.is_some_and(|ty| ty.space_name().is_none_or(|named| named == space.name))
+            ty.is_some_and(|ty| ty.space_name().map_or(is_far, |named| named == space.name))
         };
         let bytes = |value: Value| {
             let ty = ir.ty(value);
@@ -116,7 +117,7 @@ pub fn room(ir: &Ir, machine: &MachineInfo, space: &SpaceInfo) -> u64 {
     let all = u64::try_from(space.bytes).unwrap_or(0);
     match machine.far().is_some_and(|far| far.name == space.name) {
         true => all,
-        false => all.saturating_sub(Given::of(ir, space).constants()),
+        false => all.saturating_sub(Given::of(ir, machine, space).constants()),
     }
 }
 
@@ -127,7 +128,7 @@ pub fn too_full(ir: &Ir, machine: &MachineInfo, planned: &[Planned]) -> Option<D
     let capacity = u64::try_from(far.bytes).unwrap_or(0);
     let mut own = planned.iter().filter(|planned| planned.space == far.name);
     let height = own.next().map_or(0, |planned| planned.plan.height);
-    let given = Given::of(ir, far);
+    let given = Given::of(ir, machine, far);
     let needed = given.with(height);
     if needed <= capacity {
         return None;

@@ -145,7 +145,9 @@ pub fn reports(ir: &Ir, machine: &MachineInfo) -> Result<Vec<Report>, Diagnostic
         if Some(space) == far {
             // There is no memory farther away.
             let found = full(ir, (space, capacity), &buffers, height)?;
-            let all = machine.far().map(|far| Given::of(ir, far).with(height));
+            let all = machine
+                .far()
+                .map(|far| Given::of(ir, machine, far).with(height));
             let given = all.map(|all| all.saturating_sub(height));
             reports.extend(found.map(|found| Report { given, ..found }));
         } else {

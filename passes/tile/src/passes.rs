@@ -157,6 +157,7 @@ impl Tile {
         let bytes = Policy::of(&self.near_policy) == Some(Policy::Bytes);
         Budget {
             worth: if bytes { WORTH } else { 0 },
+            shifts: false,
             depth: self.depth,
             spare: 0,
             bytes: self.bytes.unwrap_or(i64::MAX),

@@ -258,6 +258,7 @@ fn tiled(mut func: Ir, bytes: i64) -> Result<Ir, Vec<Diagnostic>> {
         listed: 0,
         join: Join::All,
         cores: true,
+        shifts: false,
         worth: 0,
     };
     let known = &mut tir_tile::tile::Known::default();

@@ -73,7 +73,7 @@ impl Made {
         let border = self.before.iter().all(|fill| fill.value == first);
         // What a block that is moved back computes again is no sum any more.
         let mut parts = self.parts.iter();
-        let once = self.ring.is_none() || parts.all(|part| part.plan.space.shifted.is_none());
+        let once = parts.all(|part| part.plan.space.shifted.is_none());
         (same && border && once).then_some(first)
     }
 

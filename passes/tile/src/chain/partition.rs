@@ -416,10 +416,28 @@ pub fn partition(
         made: &made,
         known,
     };
+    // The same with blocks that are moved back: what stays takes less room where it does not fill the blocks of a unit.
+    let moved_back = Planner {
+        budget: Budget {
+            shifts: true,
+            ..budget
+        },
+        found: Default::default(),
+        ..planner
+    };
     let stays = |way: &[(usize, usize)]| {
         let nests = chosen.nests(way).into_iter();
         let nests = nests.map(|(first, n, stage)| Nest::new(&planner, first, n, stage));
-        planner.residents(nests.collect())
+        let nests: Vec<Nest> = nests.collect();
+        let found = planner.residents(nests.clone());
+        if limits.policy != Policy::Bytes || !found.far.iter().any(Far::has_no_room) {
+            return found;
+        }
+        let other = moved_back.residents(nests);
+        match other.price.weighed < found.price.weighed {
+            true => other,
+            false => found,
+        }
     };
     let Settled {
         nests,

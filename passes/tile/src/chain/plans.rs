@@ -55,13 +55,19 @@ impl Context<'_> {
     }
 
     fn plans_with(&self, group: &Group, windows: bool) -> Arc<Vec<Plan>> {
-        let Budget { bytes, limit, .. } = self.budget;
+        let Budget {
+            bytes,
+            limit,
+            shifts,
+            ..
+        } = self.budget;
         let parts = group.into.is_some() && self.most < i64::MAX;
         let mut signature = Signature::default();
         signature.numbers([bytes]);
         signature.count(limit);
         signature.flag(parts);
         signature.flag(windows);
+        signature.flag(shifts);
         signature.group(self.ir, group);
         self.known.or_find(signature, || {
             let with = |parts| stages(self.ir, group, self.target, self.budget, (parts, windows));

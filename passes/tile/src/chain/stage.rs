@@ -208,7 +208,7 @@ impl Context<'_> {
             }
             Rows::Stay { again } => (ring(), again),
         };
-        let again = again && ring.is_some();
+        let again = again && ring.is_some() || stays.is_some() && self.budget.shifts;
         if let Some(ring) = &ring {
             let around = &mut loops[ring.level];
             (around.start, around.trips) = (around.start - ring.early, around.trips + ring.early);

@@ -30,7 +30,10 @@ impl Plan {
                 true => !self.single_result,
                 false => self.own_accumulator,
             };
-        let here = sums && self.strips.is_none() && several && slots && !info.has_equal_units();
+        // What a block that is moved back computes again is no sum any more.
+        let once = self.space.shifted.is_none();
+        let here =
+            sums && once && self.strips.is_none() && several && slots && !info.has_equal_units();
         (here && self.resets.is_some() && self.filled.is_none())
             .then_some((engine.name, engine.latency))
     }

@@ -78,5 +78,6 @@ pub(super) fn fits_in_place(group: &Group, input: Input, plan: &Plan) -> bool {
     let here = plan.level(i) == plan.parallel(group) && !plan.splits_reduction(group);
     let mut others = group.operands.iter().flat_map(|o| &o.inner);
     let shared = others.any(|inner| inner.inputs.contains(&i));
-    plan.unit.is_some() && here && !shared && plan.tiles[i].dims == plan.out.dims
+    let once = plan.space.shifted.is_none();
+    plan.unit.is_some() && once && here && !shared && plan.tiles[i].dims == plan.out.dims
 }

@@ -88,6 +88,9 @@ pub struct Budget {
     pub join: Join,
     /// Whether equal cores share the loops of a group; if not, it is planned for one of them.
     pub cores: bool,
+    /// Whether the last block of a unit is moved back where it would stick out of a dimension: some elements are computed twice,
+    /// and tiles are no larger than what they hold.
+    pub shifts: bool,
     /// How many cycles more each cycle of an engine counts as where plans are compared: many where bytes decide, not cycles.
     pub worth: i64,
 }

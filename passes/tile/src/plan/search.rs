@@ -91,6 +91,11 @@ impl<'a> Search<'a> {
         let more = least.checked_div(self.slack);
         more.is_some_and(|more| plan.cycles <= least.saturating_add(more))
     }
+    /// Changes where a plan is found that fits.
+    fn found(&self) -> (usize, Option<i64>) {
+        let best = self.best.as_ref().map(|plan| plan.cycles);
+        (self.kept.len(), best)
+    }
     /// The plan that is taken.
     pub(super) fn taken(&mut self) -> Option<Plan> {
         let best = self.best.take()?;
@@ -172,13 +177,33 @@ impl<'a> Search<'a> {
 /// One in so many divisions is estimated before all of them.
 const SOUNDED: usize = 16;
 
-/// Estimates every division of a way; says why, if there is none that fits.
+/// Estimates every division of a way; says why, if there is none that fits. With [`Budget::shifts`] those with blocks that are moved
+/// back, and all others where none of these fits.
 pub(super) fn divisions(
     group: &Group,
     target: &Target<'_>,
     way: &Way,
     elems: &[Type],
     search: &mut Search<'_>,
+) -> Option<Mismatch> {
+    let again = group.into.as_ref().map(|slot| slot.again);
+    if again.is_none() && search.budget.shifts && !search.parts {
+        let before = search.found();
+        divisions_as(group, target, way, elems, (search, true));
+        if search.found() != before {
+            return None;
+        }
+    }
+    divisions_as(group, target, way, elems, (search, again == Some(true)))
+}
+
+/// The same, with a last block of a unit that is moved back where it would stick out, if elements may be computed `again` for that.
+fn divisions_as(
+    group: &Group,
+    target: &Target<'_>,
+    way: &Way,
+    elems: &[Type],
+    (search, again): (&mut Search<'_>, bool),
 ) -> Option<Mismatch> {
     let budget = search.budget;
     let unit = way.unit();
@@ -212,8 +237,8 @@ pub(super) fn divisions(
         shifted: None,
     };
     // What is computed twice is the same twice; blocks of a tile that others keep rows of do not stick out.
-    if let (Some(choice), Some(slot)) = (unit, &group.into)
-        && slot.again
+    if let Some(choice) = unit
+        && again
         && let Some(order) = out_order(target, &choice.assignment)
         && let Some([d]) = order.first().map(|dims| &dims[..])
         && space.domain[*d] >= space.block[*d]
@@ -232,6 +257,10 @@ pub(super) fn divisions(
             }
             if let Some(only) = &search.only {
                 return vec![only[d]];
+            }
+            // Nor are sums added to twice.
+            if space.shifted == Some(d) || space.shifted.is_some() && group.reductions[d] {
+                return vec![all];
             }
             // A stage computes all of the tile that another one reads, its sums in parts. One that reads what
             // others compute is not divided where it would let them compute that again.

@@ -37,6 +37,13 @@ pub struct Far {
     pub help: Option<String>,
 }
 
+impl Far {
+    /// Whether it has no place in near memory, or leaves nests none.
+    pub(in crate::chain) fn has_no_room(&self) -> bool {
+        [NO_PLACE, TOO_LARGE, LOADED_ONCE].contains(&self.why)
+    }
+}
+
 impl Candidate {
     /// The same tensor, computed into far memory and loaded once for all that read it, if several do.
     fn loaded(&self) -> Option<Self> {

@@ -60,7 +60,29 @@ fn in_sequences(group: &Group, homes: &Homes) -> Vec<Group> {
 /// reads and computes; none where there is no way to compute one. Each policy and order of tensors plans the same nests again beside
 /// the same tensors.
 pub(in crate::chain) type Found =
-    RefCell<FxHashMap<((usize, usize), Signature, Vec<Value>), Option<Stage>>>;
+    RefCell<FxHashMap<((usize, usize), Signature, Vec<Value>), Vec<Tried>>>;
+
+/// The quickest stage that was found within so many bytes of near memory, of those that take fewer cycles than `most`.
+pub(in crate::chain) struct Tried {
+    bytes: i64,
+    most: i64,
+    stage: Option<Stage>,
+}
+
+impl Tried {
+    /// Whether the same is found within so many bytes, below `most` cycles: what is the quickest within more bytes and fits is so
+    /// within fewer, and where there was none there is none.
+    fn answers(&self, bytes: i64, most: i64, fits: &dyn Fn(&Stage) -> bool) -> bool {
+        if bytes > self.bytes {
+            return false;
+        }
+        match &self.stage {
+            _ if bytes == self.bytes && most == self.most => true,
+            Some(stage) => stage.plan.cycles < most.min(self.most) && fits(stage),
+            None => most <= self.most,
+        }
+    }
+}
 
 /// Divisions of a nest of one stage that are estimated.
 const DIVISIONS: usize = 512;
@@ -214,8 +236,12 @@ impl Planner<'_> {
         };
         let most = nest.cycles.saturating_mul(2).saturating_add(1);
         let mut like = Signature::default();
+        let all = Budget {
+            bytes: 0,
+            ..cx.budget
+        };
         // Writing to a signature never fails.
-        let _ = write!(like, "{:?} {most}", cx.budget);
+        let _ = write!(like, "{all:?}");
         let mut read = Vec::new();
         for group in &groups {
             self.tell(&mut like, &mut read, group, homes, &inside);
@@ -225,16 +251,33 @@ impl Planner<'_> {
             self.tell(&mut key, &mut read, root, homes, &inside);
             read.extend(root.outs.iter().map(|out| out.value));
             let own = ((nest.first, nest.count), key, read);
-            if let Some(known) = self.found.borrow().get(&own) {
-                return known.clone();
+            let fits = |stage: &Stage| {
+                let mut spaces = self.target.info.spaces.iter();
+                spaces.all(|space| used(stage, space.name) <= budget.free(space))
+            };
+            let known = |tried: &Vec<Tried>| {
+                let mut tried = tried.iter();
+                let known = tried.find(|tried| tried.answers(free, most, &fits))?;
+                Some(known.stage.clone())
+            };
+            if let Some(stage) = self.found.borrow().get(&own).and_then(known) {
+                return stage;
             }
             let found = || {
-                let plan = self.remembered(own.1.clone(), &cx, root, most)?;
+                let mut key = own.1.clone();
+                // Writing to a signature never fails.
+                let _ = write!(key, "\n{free} {most}");
+                let plan = self.remembered(key, &cx, root, most)?;
                 Some(chain(&cx, root, Some(&plan), most).ok()?.stage)
             };
-            let found = found();
-            self.found.borrow_mut().insert(own, found.clone());
-            found
+            let stage = found();
+            let tried = Tried {
+                bytes: free,
+                most,
+                stage: stage.clone(),
+            };
+            self.found.borrow_mut().entry(own).or_default().push(tried);
+            stage
         };
         let found = roots.iter().map(|root| {
             let whole = stage(root);

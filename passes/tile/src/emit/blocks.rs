@@ -46,7 +46,9 @@ impl Emit<'_> {
         let Some((d, rest)) = dims.split_first() else {
             return body(b, at, init);
         };
-        let parallel = self.marks.blocks && !self.group.reductions[*d];
+        // A block that is moved back writes over what the one before does.
+        let apart = self.plan.space.shifted != Some(*d);
+        let parallel = self.marks.blocks && apart && !self.group.reductions[*d];
         let trips = self.plan.space.tile[*d];
         counted(b, trips, parallel, init, &mut |b, iv, carried| {
             let mut at = at.clone();
